@@ -63,6 +63,11 @@ def wait_for_result(future: Future[ResultT]) -> ResultT:
                 return future.result()  # perhaps the error is its own
 
 
+def start_thread(name: str, work: Callable[..., object], *args: object) -> None:
+    """Run a function on a daemon thread."""
+    threading.Thread(target=work, name=name, args=args, daemon=True).start()
+
+
 def existing_folder(path: str) -> str:
     """Return the nearest folder upwards that can be entered; the home folder for a relative
     path."""

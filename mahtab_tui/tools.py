@@ -46,6 +46,7 @@ from mahtab_tui.knowledge.library import (
     skill_library,
 )
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system import Lazy
 from mahtab_tui.worker.control import make_host_function
 from mahtab_tui.worker.toolbox import NAMES
 
@@ -324,18 +325,16 @@ class Toolset:
 
             self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem
-        self._loading = threading.Lock()
-        self._tools: dict[str, Tool] | None = None
+        self._tools = Lazy(self._load)
+
+    def _load(self) -> dict[str, Tool]:
+        tools = {tool.name: tool for tool in load_tools(self._on_problem)}
+        return tools if self._parts is None else {**tools, BY_MEANING.name: BY_MEANING}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """All tools by name; waits while they are loaded."""
-        with self._loading:
-            if self._tools is None:
-                self._tools = {tool.name: tool for tool in load_tools(self._on_problem)}
-                if self._parts is not None:
-                    self._tools[BY_MEANING.name] = BY_MEANING
-            return self._tools
+        return self._tools.get()
 
     def run(
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None

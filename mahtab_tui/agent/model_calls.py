@@ -46,6 +46,7 @@ from mahtab_tui.llm.usage import (
     reported_usage,
     worst_cost,
 )
+from mahtab_tui.system import start_thread
 
 _ATTACHED = re.compile(
     r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)',
@@ -339,7 +340,7 @@ def _chunks_until(
             arrived.put(error)
 
     # The context contains the callbacks of the graph's caller.
-    threading.Thread(target=copy_context().run, args=(read,), name="model", daemon=True).start()
+    start_thread("model", copy_context().run, read)
     try:
         while not cancelled.is_set():
             try:

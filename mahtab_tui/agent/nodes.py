@@ -178,7 +178,7 @@ class Nodes:
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
         if state["turn_count"] >= self.max_turns and not is_complete(state):
-            self._report(writer, "max-turns", state["turn"], state["step"])
+            self._report(writer, state, "max-turns", state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
         messages = _append_text(state["messages"], prompt)
         answer = self._answer(state, messages, writer, self._binding(forbidden=True))
@@ -265,7 +265,7 @@ class Nodes:
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
-        self._report(writer, "reflecting", state["turn"], state["step"])
+        self._report(writer, state, "reflecting", state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         answer = call_model(
             self._session,
@@ -311,14 +311,11 @@ class Nodes:
         options: dict[str, Any],
     ) -> Update:
         step = state["step"] + 1
-        self._report(writer, "thinking", state["turn"], step)
+        self._report(writer, state, "thinking", step)
         answer = self._ask(state, messages, writer, options)
         if answer.thought.strip():
-            writer(
-                AssistantThought(
-                    answer.thought, turn=state["turn"], step=step, party=self._session.party
-                )
-            )
+            party = self._session.party
+            writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
         if answer.cut:
             _warn(writer, "The answer was cut off: it reached the model's token limit.")
         if answer.ended and not answer.text.strip() and not answer.calls:
@@ -448,11 +445,11 @@ class Nodes:
     def _report(
         self,
         writer: StreamWriter,
+        state: AgentState,
         doing: Literal["thinking", "reflecting", "max-turns"],
-        turn: int,
         step: int,
     ) -> None:
-        writer(Agent(state=doing, turn=turn, step=step, party=self._session.party))
+        writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
 
 
 def make_request(state: AgentState) -> ApprovalRequest:

@@ -29,7 +29,7 @@ from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodabl
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, input_limit
-from mahtab_tui.system import wait_for_result
+from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class ReplAgent:
                 finally:
                     self._current = None
 
-        threading.Thread(target=run, name="agent-turn", daemon=True).start()
+        start_thread("agent-turn", run)
         return turn
 
     def _withdraw(self, turn: Future[str]) -> None:
@@ -412,4 +412,10 @@ class ReplAgent:
         )
 
 
-create_repl_agent = ReplAgent
+if TYPE_CHECKING:
+    create_repl_agent = ReplAgent
+else:
+
+    def create_repl_agent(*args: Any, **options: Any) -> ReplAgent:
+        """Create an agent for a session; the arguments are those of `ReplAgent`."""
+        return ReplAgent(*args, **options)

@@ -21,6 +21,7 @@ from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.system import start_thread
 from mahtab_tui.tools import ToolError, Toolset
 
 LIMIT = 12_000
@@ -246,7 +247,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
         except BaseException as error:  # the thread's outermost frame
             ended.put(ToolOutcome("error", f"{call['name']} failed: {type(error).__name__}."))
 
-    threading.Thread(target=work, name="tool", daemon=True).start()
+    start_thread("tool", work)
     while not cancelled.is_set():
         try:
             state, text = ended.get(timeout=_CHECK_STOP)

@@ -360,15 +360,6 @@ class PrivateTexts:
         return SecretSpan(min(starts), max(ends)) if ends else None
 
 
-def _mask_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
-    is_picture = str(getattr(record, "mime", "")).startswith("image/")
-    return {
-        name: _mask_field(getattr(record, name), hint, forms)
-        for name, hint in hints(type(record)).items()
-        if not (is_picture and PICTURE in str(hint))
-    }
-
-
 def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
     args = typing.get_args(hint)
     if type(None) in args or NULL in args:
@@ -442,7 +433,13 @@ class Secrets:
         return _masked(value, self.private) if self.private else value
 
     def mask_record(self, record: Record) -> Record:
-        return record.changed(**_mask_fields(record, self.forms))
+        forms, is_picture = self.forms, str(getattr(record, "mime", "")).startswith("image/")
+        masked = {
+            name: _mask_field(getattr(record, name), hint, forms)
+            for name, hint in hints(type(record)).items()
+            if not (is_picture and PICTURE in str(hint))
+        }
+        return record.changed(**masked)
 
     def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """Return a part of a long text, with a dot for each character of a secret, even if the

@@ -128,7 +128,10 @@ LONGEST = 100_000
 
 
 def rewrites(text: str) -> bool:
-    text = _unix_ends(text)
+    return _moves(_unix_ends(text))
+
+
+def _moves(text: str) -> bool:
     return "\r" in text or "\b" in text or ("\x1b" in text and _MOVES.search(text) is not None)
 
 
@@ -209,7 +212,7 @@ class Screen:
                 self._feed_line()
             row = self._rows[self._row]
             inside = self.column is not None and (self.column or row)
-            if rewrites(line) or inside or isinstance(row, ScreenLine):
+            if _moves(line) or inside or isinstance(row, ScreenLine):
                 self._process_line(_visible_passes(line))
             else:
                 self._rows[self._row], self.column = (row or self.pen) + line, None
@@ -302,8 +305,7 @@ class Screen:
 def _visible_passes(line: str) -> str:
     """Keep only the passes over a line that are longer than all later ones."""
     passes = line.split("\r")
-    is_plain = all(char.isprintable() and width(char) == 1 for char in {*line} - {"\r"})
-    if len(passes) < 16 or not is_plain:
+    if len(passes) < 16 or any(not c.isprintable() or width(c) != 1 for c in {*line} - {"\r"}):
         return line
     seen: list[str] = []
     for written in reversed(passes):

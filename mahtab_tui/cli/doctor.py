@@ -46,7 +46,11 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 
 def report() -> Iterator[str]:
-    settings, problem = _settings()
+    settings, problem = None, ""
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        problem = str(error)
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     advice = "The kernel cannot be forked: undo restores only names, variables are not saved."
@@ -83,23 +87,20 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
     return _line("models", "; ".join(found) or nothing)
 
 
-def _settings() -> tuple[Settings | None, str]:
-    try:
-        return load_settings(), ""
-    except SettingsError as error:
-        return None, str(error)
-
-
 def _kernel(settings: Settings) -> str:
     try:
         executable = find_interpreter(settings.python)
         command = [executable, "-I", "-c", "import platform; print(platform.python_version())"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return _line("kernel", f"Python {_output(command)}, {executable}")
     except KernelError as error:
         return _line("kernel", "none", str(error))
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"No answer: {error}.")
-    return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout.strip()
 
 
 def _environments(settings: Settings | None) -> str:
@@ -154,12 +155,10 @@ def _claude(local: str) -> str:
     if (executable := find_program("claude")) is None:
         advice = "To use Claude, install Claude Code and run `claude` once to log in."
         return _line("claude", "not on the PATH", f"{advice} Until then {answers}.")
-    command = [executable, "--version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return _line("claude", f"{_output([executable, '--version'])}, {executable}")
     except (OSError, subprocess.SubprocessError) as error:
         return _line("claude", executable, f"No answer: {error}.")
-    return _line("claude", f"{answer.stdout.strip()}, {executable}")
 
 
 def _login(executable: str, *, use_api_key: bool) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -108,23 +108,22 @@ class SemanticIndex:
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
         """Return None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        answer = Future[Any]()
 
         def ask() -> None:
             try:
-                answers.put(_unit([self._embedder.query(query)])[0])
+                answer.set_result(_unit([self._embedder.query(query)])[0])
             except Exception as error:  # the thread's outermost frame
-                answers.put(error)
+                answer.set_exception(error)
 
         threading.Thread(target=ask, name="meaning-query", daemon=True).start()
         try:
-            answer = answers.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            answer = TimeoutError(f"The embedding model has not answered within {_PATIENCE:g} s.")
-        if isinstance(answer, Exception):
-            self._fail(answer)
+            vector: np.ndarray[Any, Any] = answer.result(max(0.0, until - time.monotonic()))
+        except Exception as error:
+            late = TimeoutError(f"The embedding model has not answered within {_PATIENCE:g} s.")
+            self._fail(error if answer.done() else late)
             return None
-        return answer
+        return vector
 
     def _fill(self, corpus: _Corpus) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
@@ -118,7 +118,7 @@ def to_count(value: object) -> int | None:
 
 class Answer:
     path: ClassVar[str]
-    body: ClassVar[Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]]
+    body: ClassVar[staticmethod[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]]
 
     def __init__(self) -> None:
         self.begun = False

@@ -234,7 +234,7 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     found = list(_VARIABLE.finditer(listing))
     ends = [*(each.start() for each in found[1:]), len(listing)]
-    pairs = zip(found, ends, strict=True)
+    pairs = zip(found, ends, strict=False)  # an end without a start when none is found
     return {each[1]: (each[2], listing[each.start() : end]) for each, end in pairs}
 
 

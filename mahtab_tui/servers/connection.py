@@ -9,7 +9,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,7 +37,7 @@ from mahtab_tui.servers.schema import (
     result_parts,
     with_required,
 )
-from mahtab_tui.servers.servers import SavedLogins, ServerError, ServerState
+from mahtab_tui.servers.servers import SavedLogins, ServerError, Servers, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import SettingsError
@@ -46,7 +45,6 @@ from mahtab_tui.settings.model import SettingsError
 Stored = TypeVar("Stored", bound=BaseModel)
 
 _PATIENCE = 5.0
-"""Seconds for a server to answer."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
 _FAILURES = (
@@ -62,23 +60,11 @@ _FAILURES = (
 class Connection:
     """A server's process or HTTP session; a dead one is started again once."""
 
-    def __init__(
-        self,
-        state: ServerState,
-        server: McpServer,
-        folder: Path,
-        logins: SavedLogins,
-        report: Callable[[str], None],
-        start_seconds: float,
-    ) -> None:
+    def __init__(self, servers: Servers, state: ServerState, server: McpServer) -> None:
+        self._servers = servers
         self._state = state
         self._server = server
-        self._folder = folder
-        self._logins = logins
-        self._report = report
-        self._start_seconds = start_seconds
         self._turn = asyncio.Lock()
-        """Held by the one who starts or ends the server."""
         self._living: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
         """Of the newest life: done when it is ready."""
@@ -87,7 +73,6 @@ class Connection:
         self._limit: asyncio.Timeout | None = None
         self._listed: dict[str, types.Tool] = {}
         self._restarts = 0
-        """Since it last answered a call."""
 
     async def ready(self) -> None:
         """Start the server, if it does not run. Raises `ServerError`."""
@@ -117,7 +102,7 @@ class Connection:
                     f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
                 )
             self._restarts += 1
-            self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
+            self._servers.report(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._started = asyncio.get_running_loop().create_future()
         # Nobody may wait for it any more.
         self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -191,7 +176,7 @@ class Connection:
         state = self._state
         state.phase, state.why = "starting", ""
         try:
-            async with asyncio.timeout(self._start_seconds) as self._limit:
+            async with asyncio.timeout(self._servers.start_seconds) as self._limit:
                 async with Client(
                     self._transport(closed),
                     client_info=types.Implementation(name="mahtab-tui", version=__version__),
@@ -211,7 +196,7 @@ class Connection:
             state.why = "It was stopped."
             raise
         except TimeoutError:
-            state.why = f"It was not ready within {self._start_seconds:g} seconds."
+            state.why = f"It was not ready within {self._servers.start_seconds:g} seconds."
         # Also the SDK's groups of exceptions; the loop and other servers go on.
         except BaseException as error:
             state.why = state.why or f"{_describe_error(error)}."
@@ -232,20 +217,20 @@ class Connection:
     def _transport(self, closed: Closed) -> Any:
         server, messages = self._server, self._state.messages
         if server.url is None:
-            return PipeTransport(server, self._folder, messages, closed)
+            return PipeTransport(server, self._servers.folder, messages, closed)
         login = None
         if not any(name.lower() == "authorization" for name in server.headers):
-            login = login_to(server.url, self._logins, self._ask_to_log_in)
+            login = login_to(server.url, self._servers.logins, self._ask_to_log_in)
         return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
         """Ask the user to visit an address; "" ends that."""
         self._state.login = url
         if self._limit is not None:
-            seconds = LOGIN_SECONDS + _PATIENCE if url else self._start_seconds
+            seconds = LOGIN_SECONDS + _PATIENCE if url else self._servers.start_seconds
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
         if url:
-            self._report(
+            self._servers.report(
                 f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
             )
 
@@ -292,7 +277,6 @@ def _about(client: Client) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return a reason without a full stop; of a group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
@@ -327,8 +311,6 @@ def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuth
 
 
 class _Login:
-    """The SDK's `TokenStorage`, and its two handlers."""
-
     def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
         self._url = url
         self._logins = logins
@@ -337,7 +319,6 @@ class _Login:
         self.port: int = login.get("port") or _free_port()
         """A server knows the program with this port."""
         self.expires: float | None = login.get("expires")
-        """The token's end, in seconds since 1970."""
         self._leads_to = ""
         self._state = ""
         self._answer: asyncio.Future[AuthorizationCodeResult]

@@ -28,7 +28,6 @@ _PLAIN_KEYWORDS = (
 _OPEN_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
 )
-"""Keywords that may allow other arguments."""
 
 
 class ArgumentsError(Exception):
@@ -105,24 +104,19 @@ _LONGEST_NAME = 60
 class Parameter(NamedTuple):
     name: str
     wire: str
-    """For the server."""
     annotation: str
     required: bool
     default: Any = None
-    """A number, text or boolean."""
 
 
 class ToolSignature(NamedTuple):
     name: str
     wire: str
-    """For the server."""
     parameters: tuple[Parameter, ...]
     open: bool
-    """Whether it takes other arguments."""
     doc: str
     summary: str
     read_only: bool
-    """As the server says."""
 
     @property
     def written(self) -> str:
@@ -155,7 +149,6 @@ def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -
 
 
 def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add required properties that a schema does not describe."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
@@ -167,7 +160,6 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def build_signature(
     wire: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
-    """Describe a tool. name: its Python name."""
     schema = schema if isinstance(schema, Mapping) else {}
     properties, others = schema.get("properties"), schema.get("additionalProperties")
     closed = others is False or (

@@ -110,16 +110,11 @@ class ServerState:
         self.where = where
         self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
         self.why = ""
-        """Why it has ended: a sentence."""
         self.login = ""
-        """Where the user has to log in now."""
         self.ran = False
-        """Since the user last started it."""
         self.about = ""
-        """Its own words, one line."""
         self.stale = False
         self.tools: Mapping[str, ToolSignature] = {}
-        """By the server's own names."""
         self.revision = 0
         self.used: dict[str, None] = {}
         """Called tools; a model's prompt changes seldom, so in the order of their first call."""
@@ -127,13 +122,11 @@ class ServerState:
 
     @property
     def sentence(self) -> str:
-        """Its line for the model."""
         if self.revision:
             return f"{self.about or self.name} ({len(self.tools):,} tools)"
         return "" if self.name == self.python else self.name
 
     def used_tools(self) -> list[str]:
-        """Describe the tools that were called; of many, the last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
         lines = (f"{tool.name}{tool.written}: {tool.summary}" for tool in tools if tool is not None)
         return [line[:_LONGEST_LINE] for line in lines]
@@ -189,13 +182,10 @@ def format_matches(
 T = TypeVar("T")
 
 START_SECONDS = 60.0
-"""Seconds; a server that is installed first takes its time."""
 _CLOSE_SECONDS = 5.0
 
 
 class Servers:
-    """Starts servers when they are first used."""
-
     def __init__(
         self,
         configured: Mapping[str, McpServer],
@@ -209,12 +199,11 @@ class Servers:
         """folder: where programs run. logins: by default forgotten with the session. reserved:
         names that no server may have."""
         self._configured = configured
-        self._folder = folder
-        self._report = report
-        self._logins = logins or SavedLogins(None, lambda secret: None)
-        self._start_seconds = start_seconds
+        self.folder = folder
+        self.report = report
+        self.logins = logins or SavedLogins(None, lambda secret: None)
+        self.start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
-        """By the name in the namespace."""
         for name, server in configured.items():
             python = identifier(name, {*self.states, *reserved}, private="server")
             self.states[python] = ServerState(name, python, str(server))
@@ -284,9 +273,7 @@ class Servers:
                 raise ServerError(
                     f"The server {state.name} could not be started: {error.args[0]}"
                 ) from None
-            self._connections[python] = Connection(
-                state, server, self._folder, self._logins, self._report, self._start_seconds
-            )
+            self._connections[python] = Connection(self, state, server)
         return self._connections[python]
 
 

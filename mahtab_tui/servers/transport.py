@@ -74,20 +74,19 @@ class ToolRepairStream(ReceivedStream):
                 continue
             given = tool if isinstance(tool, dict) else {}
             name = repr(given.get("name", tool))[:100]
-            usable = next((each for each in _simpler(given) if _fault(each) is None), None)
-            if usable is None:
+            usable = _simpler(given)
+            if _fault(usable) is not None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
                 self._note(f"[the tool {name} does not follow the protocol: {fault}]")
                 yield usable
 
 
-def _simpler(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _simpler(tool: Mapping[str, Any]) -> dict[str, Any]:
     names = ("name", "title", "description")
     plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
-    if isinstance(schema := tool.get("inputSchema"), dict):
-        yield {**plain, "inputSchema": {**schema, **_ANY}}
-    yield {**plain, "inputSchema": _ANY}
+    schema = tool.get("inputSchema")
+    return {**plain, "inputSchema": {**(schema if isinstance(schema, dict) else {}), **_ANY}}
 
 
 def _fault(tool: Any) -> str | None:
@@ -105,7 +104,6 @@ LONGEST = 32 * 1024 * 1024
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
 TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB outside its texts"
 GRACE = 0.5
-"""Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
 # A tool may take as long as it likes; the user can stop it.
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
@@ -137,10 +135,8 @@ class PipeTransport:
         self._closed = closed
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[str, RequestId] = {}
-        """Requests without an answer."""
         self._process: asyncio.subprocess.Process
         self._ends = False
-        """Whether we end it."""
 
     async def __aenter__(self) -> Streams:
         self._process = await asyncio.create_subprocess_exec(
@@ -258,7 +254,6 @@ class PipeTransport:
 async def http_transport(
     server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
 ) -> AsyncIterator[Streams]:
-    """An address, as the SDK's `Transport`."""
     headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
 
     async def limit(response: httpx2.Response) -> None:

@@ -52,7 +52,7 @@ from mahtab_tui.session.attachments import render_attachment
 from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.variables import describe_changes, describe_for_model
-from mahtab_tui.system import IMPORTS
+from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -141,8 +141,7 @@ class SessionAgent:
         self._turns += 1
         self._waiting_cells += from_cell
         try:
-            with self._parts.undo.during_turn():
-                yield
+            yield
         finally:
             self._turns -= 1
             self._waiting_cells -= from_cell
@@ -159,7 +158,7 @@ class SessionAgent:
                 self.agent.prepare()
 
         if not self._warm_up_lock.locked():
-            threading.Thread(target=prepare, name="agent-warm-up", daemon=True).start()
+            start_thread("agent-warm-up", prepare)
 
     def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
         """Ask, and wait for the final answer. Raises `ModelError`."""
@@ -219,7 +218,7 @@ class SessionAgent:
             except ModelError as error:
                 emit(self.log, Notice(str(error), level="error"))
 
-        threading.Thread(target=work, name="agent-change", daemon=True).start()
+        start_thread("agent-change", work)
 
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
@@ -238,7 +237,7 @@ class SessionAgent:
                 else:
                     self._report("stopped" if failure is None else "done", self.last)
 
-        threading.Thread(target=work, name="agent-compact", daemon=True).start()
+        start_thread("agent-compact", work)
 
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""
@@ -456,7 +455,7 @@ class SessionAgent:
             warn(self.log, text)
             return False
         try:
-            undo.undo_during_turn(cells[0])
+            undo.undo(cells[0], during_turn=True)
         except KernelError as error:
             emit(self.log, Notice(f"Nothing was undone. {error}", level="error"))
             return False

@@ -23,6 +23,7 @@ from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind
 from mahtab_tui.session.cells import FinishedCell, name_cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class JoinedAgents:
             return agent
         words = "The user disconnected you from the session."
         # On a thread, because sending may block if the agent does not read.
-        threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()
+        start_thread("disconnect", agent.leave, words)
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,6 @@ class Cells:
         cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
         self.last = max((cell.cell or 0 for cell in cells), default=0)
         """The number of the newest cell."""
-        self._numbers = itertools.count(self.last + 1)
         self._number_lock = threading.Lock()
         self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
@@ -170,7 +169,7 @@ class Cells:
                 why = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
             with self._number_lock:
-                cell = self.last = next(self._numbers)
+                cell = self.last = self.last + 1
             if (turn := attrs.get("turn")) is not None:
                 self.turns[cell] = turn
             code_record = records.UserReplIn if origin == "user" else records.AssistantReplIn
@@ -344,15 +343,13 @@ class Cells:
             others: list[Variable] = []
             for variable in variables:
                 author, record = self.provenance.author(variable.name), makers.get(variable.name)
-                key: tuple[int, str, int | None]
                 if author is not None:  # a cell that ended after this screen attached
-                    key = author.cell, author.party, None
+                    made.setdefault((author.cell, author.party, None), []).append(variable)
                 elif record is not None:
                     key = record.cell or 0, record.party or YOU, record.guest
+                    made.setdefault(key, []).append(variable)
                 else:
                     others.append(variable)
-                    continue
-                made.setdefault(key, []).append(variable)
             self.announce_existing(others)
             for (cell, party, guest), each in made.items():
                 new = [
@@ -361,11 +358,14 @@ class Cells:
                     if self.provenance.author(variable.name) is None
                 ]
                 self.provenance.fold(cell, party, new)
-                rows = tuple(map(variable_row, each))
-                emit(
-                    self._log,
-                    Namespace(changes=rows, cell=cell, party=party, guest=guest, restored=True),
+                restored = Namespace(
+                    changes=tuple(map(variable_row, each)),
+                    cell=cell,
+                    party=party,
+                    guest=guest,
+                    restored=True,
                 )
+                emit(self._log, restored)
 
     def _list_variables(self) -> list[Variable]:
         try:
@@ -392,11 +392,11 @@ class Undo:
     """Undoes and redoes cells. Methods wait for the kernel and raise `KernelError`."""
 
     def __init__(self, parts: Components) -> None:
+        self._parts = parts
         self._log = parts.log
         self._kernel = parts.kernel
         self._namespace_store = parts.namespace_store
         self._cells = parts.cells
-        self._turns = 0
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: tuple[tuple[int, ...], Provenance] | None = None
@@ -424,24 +424,11 @@ class Undo:
             raise KernelError(f"There is nothing to undo from cell {cell} on.")
         return found
 
-    @contextmanager
-    def during_turn(self) -> Iterator[None]:
-        """Refuse `undo` and `redo` within this context."""
-        self._turns += 1
-        try:
-            yield
-        finally:
-            self._turns -= 1
-
-    def undo(self, cell: int) -> Restoration:
-        """Restore the namespace to the state before a cell."""
-        self._refuse_while_running(turns=True)
-        return self.undo_during_turn(cell)
-
-    def undo_during_turn(self, cell: int) -> Restoration:
-        """Like `undo`, even while a question is being answered."""
+    def undo(self, cell: int, *, during_turn: bool = False) -> Restoration:
+        """Restore the namespace to the state before a cell. during_turn: even while a question is
+        being answered."""
         with self._lock:
-            self._refuse_while_running()
+            self._refuse_while_running(turns=not during_turn)
             restored = self._kernel.undo(cell)
             undone = self.cells_from(cell)
             self._last = undone, self._cells.provenance.copy()
@@ -454,7 +441,7 @@ class Undo:
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since."""
         with self._lock:
-            self._refuse_while_running(turns=True)
+            self._refuse_while_running()
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
             restored = self._kernel.redo()
@@ -466,8 +453,8 @@ class Undo:
             self._report(text, cells, restored, undone=False)
             return restored
 
-    def _refuse_while_running(self, *, turns: bool = False) -> None:
-        if self._cells.running or (turns and self._turns):
+    def _refuse_while_running(self, *, turns: bool = True) -> None:
+        if self._cells.running or (turns and self._parts.agent.in_turn):
             raise KernelError(BUSY)
 
     def _report(

@@ -14,6 +14,7 @@ from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import question_title
 from mahtab_tui.store.session_index import rename_session as rename_saved
+from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -54,7 +55,7 @@ def rename_session(session: Session, title: str) -> None:
         else:
             session.notice(f"This session is now called: {masked}")
 
-    threading.Thread(target=work, name="rename", daemon=True).start()
+    start_thread("rename", work)
 
 
 Mode = Literal["python", "ask"]

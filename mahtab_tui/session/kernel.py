@@ -43,6 +43,7 @@ from mahtab_tui.session.info import UserRequests
 from mahtab_tui.session.variables import explain_refusal
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.sqlite import SqliteStore
+from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.detached import AttachedProcess
@@ -379,11 +380,9 @@ class CellThread:
 
     def _attach(self) -> None:
         cells = unfinished_cells(self._parts.past)
-        threading.Thread(target=self._announce_variables, name="taking-stock", daemon=True).start()
+        start_thread("taking-stock", self._announce_variables)
         for cell in cells[1:]:  # they run inside the first one
-            threading.Thread(
-                target=self._resume_cell, args=(cell, True), name="going-on", daemon=True
-            ).start()
+            start_thread("going-on", self._resume_cell, cell, True)
         if cells:
             self._resume_cell(cells[0], False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, records_with_tag
+from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
@@ -179,4 +179,4 @@ class KernelControl:
             except KernelError as error:
                 emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
 
-        threading.Thread(target=guarded, name="kernel-work", daemon=True).start()
+        start_thread("kernel-work", guarded)

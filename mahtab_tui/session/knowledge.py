@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import emit, warn
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
-from mahtab_tui.system import Lazy
+from mahtab_tui.system import Lazy, start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Usage
@@ -43,7 +43,7 @@ class Knowledge:
             self.skills.index()
             self.read_instructions()
 
-        threading.Thread(target=load, name="skills", daemon=True).start()
+        start_thread("skills", load)
 
     def read_instructions(self) -> FoundInstructions:
         """Read the instructions; tell the user once what is untrusted or unreadable."""

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Variable
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import suggestion_request
-from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm
+from mahtab_tui.llm.providers import check_model, default_model, get_llm
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.system import IMPORTS
 
@@ -176,14 +176,12 @@ class Models:
         self._info = parts.info
         self._kernel = parts.kernel
 
-    def make(
-        self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True
-    ) -> BaseChatModel:
+    def make(self, name: str | None = None, *, thinking: bool = True) -> BaseChatModel:
         """Create a model; by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(
                 name or self._info.model,
-                on_notice=on_notice or self._notice,
+                on_notice=self._notice,
                 thinking=thinking,
                 **self.options(),
             )

@@ -20,6 +20,7 @@ from mahtab_tui.kernel.values import (
     Variable,
 )
 from mahtab_tui.session.info import change_row, variable_row
+from mahtab_tui.system import start_thread
 
 QUIET_SECONDS = 1.0
 """Seconds without another cell before the namespace is saved."""
@@ -79,9 +80,7 @@ class NamespaceStore:
                 self._writer.start()
         self.show()
         if self._pending or self._missing:
-            threading.Thread(
-                target=self._restore, args=(self._pending,), name="restore", daemon=True
-            ).start()
+            start_thread("restore", self._restore, self._pending)
         elif not first:
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
 

@@ -34,6 +34,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL, load_records
+from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -95,7 +96,7 @@ def export(session: Session, order: ExportRequest) -> None:
         except OSError as error:
             session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
 
-    threading.Thread(target=work, name="export", daemon=True).start()
+    start_thread("export", work)
 
 
 def export_session(
@@ -244,7 +245,7 @@ class Notebook(logging.Handler):
 
     def start(self) -> None:
         if not self._shown:
-            threading.Thread(target=self._show, name="notebook", daemon=True).start()
+            start_thread("notebook", self._show)
         if self._changes:
             self._write_soon()
 

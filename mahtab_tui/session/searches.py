@@ -29,7 +29,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call
-from mahtab_tui.system import IMPORTS
+from mahtab_tui.system import IMPORTS, start_thread
 from mahtab_tui.worker.contexts import ContextText, NamedContext
 from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
 
@@ -290,7 +290,7 @@ class Searches:
                 name = f"answer_{next(numbers)}"
             self._parts.inbox.put("python", f"{name} = {_literal(answer)}")
 
-        threading.Thread(target=run, name="answer", daemon=True).start()
+        start_thread("answer", run)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         if (search := self._search) is None or search.text(tree, start, start) is None:

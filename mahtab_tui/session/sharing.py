@@ -25,6 +25,7 @@ from mahtab_tui.kernel.requests import Answers
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls, JoinedAgent
 from mahtab_tui.session.cells import output_records, unfinished_cells
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class AgentService:
         """Serve a peer on a thread. owns_session: it is an agent, and the session is its own."""
         connection = _Connection(connected, self, owns_session=owns_session)
         self._connections.add(connection)
-        threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
+        start_thread("share-agent", connection.serve)
 
     # Called by connections
 
@@ -320,7 +321,7 @@ class ShareServer(AgentService):
         except OSError as error:
             self._listener.close()
             raise SharingError(f"{self._path} cannot be made: {error.strerror}.") from None
-        threading.Thread(target=self._accept, name="share", daemon=True).start()
+        start_thread("share", self._accept)
 
     def close(self) -> None:
         self._closed.set()
@@ -403,9 +404,7 @@ class _Connection:
             self._send({**self._server.describe(), "you": self._agent.name})
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._session.broadcast.watch()
-            threading.Thread(
-                target=self._send_records, args=(self._feed,), name="share-watch", daemon=True
-            ).start()
+            start_thread("share-watch", self._send_records, self._feed)
         elif frame["op"] == "cancel":
             self._answers.cancel(int(frame["id"]))
         elif frame["op"] == "call" and self._agent is not None:

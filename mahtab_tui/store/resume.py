@@ -287,12 +287,12 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
             "A copy begins before a cell, a question or an answer: choose one of them."
         )
     number, of_cell, question = int(found[2]), found[1] == "cell", 0
-    for place, record in load_records(database(), session, limit=ALL).records:
+    for index, record in load_records(database(), session, limit=ALL).records:
         if isinstance(record, UserChat):
-            question = place
+            question = index
             if not of_cell and record.turn == number:
-                return place, f"question {number}", 0
+                return index, f"question {number}", 0
         elif of_cell and isinstance(record, ReplIn) and record.cell == number:
-            start = question if question and record.turn is not None else place
+            start = question if question and record.turn is not None else index
             return start, f"cell {number}", number
     raise StoreError("The session has no record of this entry.")

@@ -57,12 +57,9 @@ SECOND_STOP_S = 2.0
 """Within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
-"""For a cell to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Stops the model or the cell."""
-
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
         self._session = session
@@ -104,7 +101,6 @@ class QuitFlow:
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
-        """keeps_namespace: whether the namespace outlives the screen."""
         self._app = app
         self._session = session
         self._panes = panes
@@ -210,7 +206,6 @@ class MahtabApp(TerminalApp[int]):
         guard: StdioRedirect,
         history: History,
         *,
-        keymap: dict[str, str] | None = None,
         collector: Collector | None = None,
         keeps_namespace: bool = False,
     ) -> None:
@@ -227,13 +222,10 @@ class MahtabApp(TerminalApp[int]):
         session.listen(self.record_pump.begin)
         self.saves_crash = not session.no_trace
         self.history = history
-        if session.model:
-            self.ui_state.remember_model(session.model)
-        else:
-            self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
+        self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
             self.ui_state.remember_kernel(session.settings.kernel)
-        self.settings = LiveSettings(self, session, self.ui_state, keymap or {})
+        self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)

@@ -112,7 +112,6 @@ def line_arguments(editor: str, path: str, line: int) -> list[str]:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Open a temporary file; returns its path. Raises `KernelError`."""
     command = find_viewer(os.environ)
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")

@@ -23,7 +23,6 @@ from mahtab_tui.tui.textual_fixes import run_own_binding
 MatchSpan = tuple[int, int]
 
 AT_ONCE = 0.25
-"""Seconds, on the main thread."""
 LARGEST = 500_000
 """Maximum length of an expression times its repetitions, which `regex` expands."""
 LONGEST = 10_000
@@ -119,8 +118,6 @@ class Findable(Protocol):
 
 
 class FindRow(Horizontal):
-    """A search field; Escape closes it at the match."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
         Binding("down", "step(1)", "Next", show=False),

@@ -114,8 +114,6 @@ _PACKAGES = {
 
 
 class Offer(NamedTuple):
-    """A line for the input."""
-
     mode: Mode
     line: str
     why: str
@@ -123,7 +121,6 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """Return the module that the newest cell failed to import."""
     from mahtab_tui.bus.records import ReplOut
 
     for record in reversed(records):
@@ -187,8 +184,6 @@ def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
 
 
 class Offers:
-    """Shows the greeting and the newest offer."""
-
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
         self._session = session

@@ -28,7 +28,6 @@ from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
-from mahtab_tui.tui.textual_fixes import LayoutEvents
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
@@ -47,17 +46,13 @@ TINY_LINES = 8
 
 SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
 MAIN_COLUMNS = 126
-"""For the transcript with its edges and the splitter, by default."""
 NAMESPACE_PERCENT = 55
-"""By default, after the first search."""
 STEP_PERCENT = 4
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
 
 
 class PaneLayout(BaseModel):
-    """Sizes in percent, and which panes are hidden."""
-
     model_config = ConfigDict(frozen=True)
 
     side: int | None = Field(default=None, ge=15, le=70)
@@ -77,7 +72,6 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step. namespace: its current height in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
@@ -102,7 +96,6 @@ class PaneLayout(BaseModel):
         return layout.changed(show_namespace=True, show_recursion=True)
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
-        """Hide or show one of the side panes; showing one also shows the side."""
         field = f"show_{pane}"
         if getattr(self, field) and self.shows_side(width):
             return self.changed(**{field: False})
@@ -125,8 +118,6 @@ def _put_first(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 class UiState(BaseModel):
-    """Saved in ``~/.mahtab/screen.json``."""
-
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
@@ -158,7 +149,6 @@ class UiState(BaseModel):
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-"""In the order in which they must be answered."""
 PROMPT_LETTER = "w"
 
 EXAMPLE = Content.assemble(
@@ -179,7 +169,6 @@ class Panes(Screen[None]):
         self, session: Session, port: SessionPort, history: History, ui_state: UiState
     ) -> None:
         super().__init__(id="_default")
-        self._compositor = LayoutEvents()
         self._session = session
         self._history = history
         self._ui_state = ui_state
@@ -215,7 +204,6 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows; returns the functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -305,7 +293,6 @@ class Panes(Screen[None]):
 
     @property
     def is_covered(self) -> bool:
-        """Whether another screen is on top."""
         return len(self.app.screen_stack) > 1
 
     @property
@@ -357,7 +344,6 @@ class Panes(Screen[None]):
 
     @property
     def _is_ready(self) -> bool:
-        """False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
     @property

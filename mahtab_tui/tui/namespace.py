@@ -111,7 +111,6 @@ _NAME, _TYPE = 20, 14
 _VALUE, _FIELDS = 24, 16
 """Columns up to which values take precedence over types."""
 _LEAST = 15
-"""Minimum columns next to a name."""
 _WIDE = 60
 
 
@@ -161,7 +160,6 @@ class VariableRows:
         self._changed_cell: int | None = None
         self.private: set[str] = set()
         self.watched: set[str] = set()
-        """Names that stay at the top, whatever the filter."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         from mahtab_tui.bus.records import AssistantReplOut, Namespace, Private
@@ -241,8 +239,6 @@ class VariableRows:
         if self.specials or self.changes:
             return 0
         return sum(row.is_special and row.matches(self.filter) for row in self._rows.values())
-
-    # Drawing
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._layout = width, palette
@@ -344,10 +340,13 @@ class NamespacePane(RowsView, can_focus=True):
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
-            self._refresh_rows()
+            self._show_rows()
 
     def _refresh_rows(self) -> None:
         self.variables.arrange()
+        self._show_rows()
+
+    def _show_rows(self) -> None:
         self.cursor = max(0, min(self.cursor, len(self.variables.shown) - 1))
         self.refresh_view()
 
@@ -358,8 +357,6 @@ class NamespacePane(RowsView, can_focus=True):
     @property
     def marked_row(self) -> int:
         return super().marked_row if self.variables.shown else -1
-
-    # The filter
 
     def action_filter(self) -> None:
         self.filtering = True
@@ -393,8 +390,6 @@ class NamespacePane(RowsView, can_focus=True):
         if text:  # watched variables stay at the top, even if they do not match
             matches = [row.matches(text) for row in self.variables.shown]
             self.go_to(matches.index(True) if True in matches else 0)
-
-    # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(

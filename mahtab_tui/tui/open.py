@@ -46,7 +46,6 @@ class Crash(NamedTuple):
     error: str
     traceback: str
     file: Path | None
-    """Where the traceback is; None if it could not be written."""
 
     def report(self, advice: str = "") -> str:
         if self.file:
@@ -174,7 +173,6 @@ class ScreenResult(NamedTuple):
     code: int
     next_session: str
     running_cell: int = 0
-    """The cell that its kernel still runs; 0 for none."""
 
 
 def open_screen(
@@ -256,15 +254,9 @@ def open_screen(
 
     try:
         with StdioRedirect(on_line) as guard, report_thread_failures(on_line):
-            app = MahtabApp(
-                session,
-                guard,
-                history,
-                keymap=settings.keymap,
-                collector=collector,
-                keeps_namespace=keeps_namespace,
+            frontend.app = app = MahtabApp(
+                session, guard, history, collector=collector, keeps_namespace=keeps_namespace
             )
-            frontend.app = app
             app.call_after_first_picture(report_first_notices)
             if settings.share:
                 app.call_after_first_picture(sharing.start)
@@ -326,7 +318,6 @@ def _watch(app: WatchApp) -> int:
 
 
 def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
-    """Let agents join a session."""
     from mahtab_tui.session.sharing import ShareServer, SharingError
 
     try:

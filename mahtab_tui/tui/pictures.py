@@ -75,8 +75,6 @@ class Picture:
 
 
 class PicturePart(NamedTuple):
-    """Some rows of a picture, and the cell of the widget or screen at which they start."""
-
     picture: Picture
     x: int
     y: int
@@ -89,8 +87,6 @@ class PicturePart(NamedTuple):
 
 
 class PictureWidget:
-    """Draws pictures in half blocks, over which the terminal may draw its own graphics."""
-
     def pictures(self) -> Iterable[PicturePart]:
         raise NotImplementedError
 
@@ -115,7 +111,6 @@ PAUSE = 0.001
 
 
 def half_blocks(picture: Picture) -> list[Strip]:
-    """Draw a picture. Raises Pillow's errors."""
     from PIL.Image import Resampling
 
     line = 3 * picture.columns
@@ -158,7 +153,6 @@ class HalfBlockCache:
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:
-        """Draw the next picture; call it when the visible ones may have changed."""
         if self._drawing:
             return
         picture = next((one for one in self._visible() if one not in self._drawn), None)
@@ -191,8 +185,6 @@ _PATIENCE = 60.0
 
 
 class GraphicsPiece(NamedTuple):
-    """An encoded part of a picture, and its position in the picture in cells."""
-
     column: int
     row: int
     data: str
@@ -266,8 +258,6 @@ class _Graphics(NamedTuple):
 
 
 class _EncodedPicture(NamedTuple):
-    """Without number and pieces if encoding failed."""
-
     number: int = 0
     pieces: Sequence[GraphicsPiece] = ()
 
@@ -319,7 +309,6 @@ class Overlay:
                 self._drawn[part] = self._send(terminal, self._graphics, part, ready)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
-        """Discard everything if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
@@ -403,7 +392,6 @@ def _paints(update: RenderableType, region: Region) -> bool:
 def _encode_part(
     part: PicturePart, graphics: _Graphics, number: int
 ) -> tuple[_EncodedPicture, str]:
-    """Also returns the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell

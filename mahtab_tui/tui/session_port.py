@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 
 class LiveSettings:
-    def __init__(
-        self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
-    ) -> None:
+    def __init__(self, app: TerminalApp[int], session: Session, choices: UiState) -> None:
         self._app = app
         self.session = session
         self._ui_state = choices
-        self.keymap = keymap
+        self.keymap = session.settings.keymap
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)
@@ -135,7 +133,6 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret, which the user has to fill in."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text

@@ -61,11 +61,9 @@ class Collector:
 
 
 RATE = 1 / 30
-"""Seconds between two ticks."""
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Seconds by which records are delayed at most."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
@@ -84,7 +82,6 @@ class RecordPump:
         log.addHandler(self._handler)
 
     def tick(self) -> None:
-        """Pass on new records, unless drawing keeps the thread too busy."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= MAX_DELAY or worked <= passed * SHARE:
             self.flush()
@@ -128,21 +125,15 @@ TRANSCRIPT_MODULES = (
 
 
 class LateImports:
-    """Imports modules while an application is on the screen."""
-
     def __init__(
-        self,
-        app: MessagePump,
-        session: Sequence[str] = (),
-        begin: Sequence[Callable[[], object]] = (),
+        self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        """session: modules to import first. begin: functions to call then."""
-        self._app = app
-        first, last = (
-            [partial(import_module, each) for each in names]
-            for names in (session, TRANSCRIPT_MODULES)
+        before, after = (
+            [partial(import_module, name) for name in names]
+            for names in (first, TRANSCRIPT_MODULES)
         )
-        self._steps: Iterator[Callable[[], object]] = iter([*first, *begin, *last])
+        self._app = app
+        self._steps: Iterator[Callable[[], object]] = iter([*before, *steps, *after])
 
     def begin(self) -> None:
         """Call it when the application is mounted and before threads start."""
@@ -162,7 +153,6 @@ T = TypeVar("T")
 
 RIGHT_BUTTON = 3
 BRIEF = 60
-"""Maximum characters to read in three seconds."""
 
 
 class TerminalApp(App[T]):
@@ -171,7 +161,6 @@ class TerminalApp(App[T]):
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """guard: keeps other output off the screen."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
@@ -259,6 +248,5 @@ class TerminalApp(App[T]):
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Width and height of a cell in pixels, or the usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

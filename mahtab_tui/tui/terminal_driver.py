@@ -39,12 +39,9 @@ _COMMANDS = re.compile(
     r"|\x07|\x1b\]22;[a-z-]*\x07"  # bell, pointer shape
     r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # clipboard
 )
-"""Other commands that Textual writes, each as a separate piece."""
 
 
 class TextOnly(LineFilter):
-    """Removes control characters and links from the text of widgets."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
         if text.isprintable() and not any(
@@ -121,7 +118,6 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes."""
         self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
@@ -176,7 +172,6 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which the start of a sequence counts as a key."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -198,7 +193,6 @@ class TerminalDriver(LinuxDriver):
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write this application's own output; never external text."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -251,7 +245,6 @@ class TerminalDriver(LinuxDriver):
             before, wait = False, _SILENCE
 
     def _take_reply(self, sequence: str) -> bool:
-        """Read a reply of the terminal; returns False for a key."""
         is_reply, question = self.answers.read(sequence)
         if question:
             self.send(question)
@@ -273,14 +266,12 @@ class TerminalDriver(LinuxDriver):
 
     @property
     def graphics(self) -> Protocol | None:
-        """None for half blocks."""
         if self.pictures == "auto":
             return None if self.answers.awaited else self.answers.protocol
         return None if self.pictures == "blocks" else self.pictures
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
-        """Width and height of a cell in pixels."""
         with contextlib.suppress(OSError):
             rows, columns, width, height = struct.unpack(
                 "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
@@ -303,7 +294,7 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b\\",  # ends any truncated sequence
         "\x1b[?2026l",  # synchronized updates off
         "\x1b[?2004l",  # bracketed paste off
-        "\x1b[?7h",  # reports of size, mouse and focus off
+        "\x1b[?7h",
         "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # no reports of size, mouse, focus
         "\x1b[<u",  # keyboard protocol off
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
@@ -418,7 +409,6 @@ class TerminalAnswers:
         return QUESTIONS
 
     def read(self, sequence: str) -> tuple[bool, str]:
-        """Return whether this was a reply, and further queries to send."""
         answer = _ANSWER.fullmatch(sequence) if self.awaited else None
         if answer is None:
             return False, ""

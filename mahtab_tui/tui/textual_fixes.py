@@ -1,4 +1,4 @@
-"""Workarounds for Textual 8.2 (its issues 3742, 4884, 5024, 6605 and 6631).
+"""Workarounds for Textual 8.2 (its issues 3742, 4884, 6605 and 6631).
 
 Others are methods of `CodeArea`, `Dialog`, `TerminalApp` and `TerminalDriver`."""
 
@@ -13,13 +13,11 @@ from typing import Any, TypeVar
 from rich.segment import Segment
 from rich.style import Style
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual._compositor import Compositor, ReflowResult
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Click, Event, InputEvent, Key, Mount, Paste, Resize, Timer
-from textual.geometry import Size
 from textual.message import Message
 from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.strip import Strip
@@ -45,7 +43,6 @@ _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
 )
-"""Final characters of sequences for keys, the focus, sizes and modes."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -70,10 +67,8 @@ class KeyParser(XTermParser):
             if self._pasted is None:
                 typed, mark, data = data.partition(BRACKETED_PASTE_START)
                 if not mark and (unfinished := _UNFINISHED.search(typed)):
-                    typed, pending = typed[: unfinished.start()], unfinished[0]
-                    self._pending = pending[:LONGEST_PENDING]
-                    if pending != self._pending and pending[-1] == "\x1b":
-                        self._pending += "\x1b"  # perhaps the start of the sequence's end
+                    typed = typed[: unfinished.start()]
+                    self._pending = unfinished[0][:LONGEST_PENDING]
                 if typed := _SEQUENCE.sub(self._readable, typed):
                     yield from super().feed(typed)
                 if mark:
@@ -91,7 +86,6 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
-        """Parse the start of a sequence as keys, because nothing followed."""
         self._silent = True
         if self._pasted is None:
             pending, self._pending = self._pending, ""
@@ -135,7 +129,6 @@ def _is_possible(size: Resize) -> bool:
 
 
 _BURST = 16
-"""Queue length that nobody types."""
 _MOST_WAITS = 10
 """How often a key may wait for the focused widget, which may get messages forever."""
 
@@ -175,7 +168,6 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one has to wait. waited: how often the first has."""
         while self._queue:
             event = self._queue[0]
             first = self._busy_receiver(event)
@@ -193,11 +185,7 @@ class KeyOrder:
             typed = focused is not None and (
                 isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
             )
-            try:
-                await self._deliver(event)
-            except BaseException:
-                self._queue.popleft()
-                raise
+            await self._deliver(event)
             if (
                 focused is None
                 or typed
@@ -235,24 +223,7 @@ def _is_letter(key: Key) -> bool:
     return key.is_printable and key.character != "`" and not key.is_forwarded
 
 
-class LayoutEvents(Compositor):
-    """Reports widgets that were mounted before another one's `region` was looked up, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reported: dict[Widget, Size] = {}
-
-    def reflow(self, parent: Widget, size: Size) -> ReflowResult:
-        hidden = super().reflow(parent, size).hidden
-        before = self._reported
-        self._reported = {widget: each.region.size for widget, each in self._full_map.items()}
-        shown = self._reported.keys() - before.keys()
-        changed = {widget for widget, _ in self._reported.items() - before.items()}
-        return ReflowResult(hidden, shown, changed - shown)
-
-
 def is_being_removed(widget: Widget) -> bool:
-    """Return whether a widget is being removed, or the application is ending."""
     return widget._pruning or widget._closing or widget.app._exit
 
 
@@ -276,7 +247,6 @@ class Options(OptionList):
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
-        """Draw muted text of the row at the cursor in the row's colour."""
         strip = super().render_line(y)
         lines, at = self._lines, self.scroll_offset.y + y
         if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:

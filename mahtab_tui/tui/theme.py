@@ -86,7 +86,6 @@ _INKS, GUESTS = ROLES[:-4], ROLES[-4:]
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    """Return a theme's roles: its own, or derived from its standard colours."""
     derived = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
@@ -112,7 +111,6 @@ class Palette:
     surface: Style
     panel: Style
     guests: tuple[Style, ...] = ()
-    """Styles of agents, by colour index."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:

@@ -30,7 +30,6 @@ LINES = 20_000
 MAX_LINE = 10_000
 
 AT_ONCE = 100
-"""Lines to draw at a time."""
 
 
 class WatchApp(TerminalApp[int]):
@@ -78,8 +77,6 @@ class WatchApp(TerminalApp[int]):
 
 
 class FileApp(WatchApp):
-    """The end of a log, and what is appended to it."""
-
     def __init__(self, path: Path) -> None:
         self._rich_log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
         super().__init__(str(path), self._rich_log)

@@ -255,17 +255,6 @@ class Kernel:
                 self._length = None
         return data
 
-    def iter_output(self) -> Iterator[Message]:
-        while True:
-            if piece := self.spool.read(self.offset):
-                self.offset += len(piece)
-                yield Message(OUTPUT, piece)
-            elif self.offset < self.spool.size:
-                self.offset = self.spool.next_byte(self.offset)
-                yield Message(OFFSET, str(self.offset).encode())
-            else:
-                return
-
     def signal(self, number: int) -> None:
         if self._child is not None:
             with suppress(ProcessLookupError, PermissionError):
@@ -431,9 +420,16 @@ class Station:
             self._forward_output()
 
     def _forward_output(self) -> None:
-        if not self._kernel.has_backlog and self._kernel.channel is not None:
-            for message in self._kernel.iter_output():
-                self._link.send(*message)
+        kernel, spool = self._kernel, self._kernel.spool
+        if kernel.has_backlog or kernel.channel is None:
+            return
+        while kernel.offset < spool.size:
+            if piece := spool.read(kernel.offset):
+                kernel.offset += len(piece)
+                self._link.send(OUTPUT, piece)
+            else:
+                kernel.offset = spool.next_byte(kernel.offset)
+                self._link.send(OFFSET, str(kernel.offset).encode())
 
     def _end_kernel(self) -> None:
         self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _STOP_TIMEOUT)

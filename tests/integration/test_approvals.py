@@ -222,22 +222,14 @@ DIGEST = (
 )
 HOSTILE = [
     "items.append(3)\nitems = None\nnew = 1",
-    "open('made', 'w').write('x')",
     "writer('made', mode)",
-    "import os\nos.remove('kept')",
     "globals()['items'].clear()",
-    "import threading\nthreading.Timer(0.1, items.clear).start()",
     "import asyncio\nawait asyncio.sleep(0)\nasync def later():\n    items.clear()\nt = asyncio.create_task(later())",
     "table['a'] = 2\ndel table\nholder.value = 5",
     "class A:\n    def __del__(self): items.append(9)\na = A()\ndel a",
-    "import json\njson.dumps = items.clear",
     "!touch made",
     "save()",
     "items.sort(reverse=True)\n1/0",
-    "import ctypes\nctypes.CDLL(None).unlink(b'kept')",
-    "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)",
-    "import sqlite3\nsqlite3.connect('made').execute('create table a (b)')",
-    "import socket\nsocket.create_server(('127.0.0.1', 0))",
 ]
 SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:\n    value = 1\n    def __repr__(self): return str(vars(self))\nholder = Holder()\ndef save(): writer('made', mode)"
 

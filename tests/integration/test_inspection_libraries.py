@@ -57,20 +57,10 @@ def test_lazy_image_is_loaded_and_a_closed_one_reported(looked: Looking, tmp_pat
         looked.look.picture(named("image"))
 
 
-@pytest.mark.parametrize("size", ["(0, 5)", "(5, 0)"])
-def test_image_without_pixels_does_not_crash(looked: Looking, size: str) -> None:
-    looked.run(f"image = Image.new('RGB', {size})")
+def test_image_without_pixels_does_not_crash(looked: Looking) -> None:
+    looked.run("image = Image.new('RGB', (0, 5))")
     with pytest.raises(KernelError):
         looked.look.picture(named("image"))
-
-
-def test_object_no_longer_a_picture_is_reported(looked: Looking) -> None:
-    looked.run("image = bytearray(b'GIF89a')")
-    opened = looked.look.open(named("image"))
-    assert opened.views[0] == "picture"
-    looked.run("image[:] = b'words'")
-    with pytest.raises(KernelError, match=r"^This is no longer a picture; press r to reload\.$"):
-        looked.look.picture(opened.path)
 
 
 def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from mahtab_tui.tui.inspector.table_model import TableColumns
+from mahtab_tui.tui.inspector.table_model import TableModel
 from mahtab_tui.tui.inspector.table_view import rows_code
 from tests.integration.inspection import Looking, looking, named
 
@@ -269,8 +269,9 @@ def test_visible_rows_are_available_in_code(frame: Looking, name: str) -> None:
     arranged = TableArrangement((0, True), ((1, "bonn"), (0, "< 5")))
     page = frame.look.rows(named(name), 0, 10, [0, 1], arranged)
     assert page.cells[0] == ("3", "2")
-    code = rows_code(name, arranged, TableColumns(2))
-    frame.run(f"seen = {code}; assert type(seen) is type({name})")
+    table = TableModel(frame.look.open(named(name)))
+    table.arranged = arranged
+    frame.run(f"seen = {rows_code(name, table)}; assert type(seen) is type({name})")
     frame.run(
         f"same = table_rows({name}, sort='n', descending=True, filters={{'city': 'bonn', 'n': '< 5'}})"
     )

@@ -17,12 +17,10 @@ import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.servers.servers import SavedLogins
-from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.settings.model import load_settings
 from tests import tags
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened
 from tests.integration.test_mcp_hostile import listens, port
+from tests.integration.test_mcp_servers import start
 from tests.servers import configure
 from tests.waiting import wait_for
 
@@ -52,20 +50,11 @@ def locked(port: int, *, seconds: int = 3600, refuse: bool = False) -> Iterator[
 @contextlib.contextmanager
 def opened(home: Path, port: int, *, no_trace: bool = False) -> Iterator[Opened]:
     configure(home, far={"url": f"http://127.0.0.1:{port}/mcp"})
-    store = Watched()
-    session = Session(
-        load_settings(model="demo"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-        no_trace=no_trace,
-    )
-    session.start()
-    session.ready.result(60)
+    it = start(ProcessKernel(), no_trace=no_trace)
     try:
-        yield Opened(session, store)
+        yield it
     finally:
-        session.close()
+        it.session.close()
 
 
 def asked(it: Opened) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
@@ -30,21 +31,21 @@ from tests.servers import configure, friendly, plain
 from tests.waiting import wait_for
 
 
+def start(kernel: Kernel, *, no_trace: bool = False) -> Opened:
+    store, settings = Watched(), load_settings(model="demo")
+    session = Session(settings, kernel, HeadlessFrontend(), store=store, no_trace=no_trace)
+    session.start()
+    session.ready.result(60)
+    return Opened(session, store)
+
+
 @pytest.fixture
 def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
     opened: list[Opened] = []
 
     def make(**servers: dict[str, Any]) -> Opened:
         configure(home, **servers)
-        session = Session(
-            load_settings(model="demo"),
-            ProcessKernel(),
-            HeadlessFrontend(),
-            store=(store := Watched()),
-        )
-        session.start()
-        session.ready.result(60)
-        opened.append(Opened(session, store))
+        opened.append(start(ProcessKernel()))
         return opened[-1]
 
     yield make
@@ -336,35 +337,19 @@ def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path)
 
     configure(home, echo=plain())
     namespace: dict[str, Any] = {}
-    session = Session(
-        load_settings(model="demo"),
-        InProcessKernel(namespace),
-        HeadlessFrontend(),
-        store=(store := Watched()),
-    )
-    session.start()
-    assert Opened(session, store).run("said = echo.say('x')").status == "ok"
-    session.close()
+    it = start(InProcessKernel(namespace))
+    assert it.run("said = echo.say('x')").status == "ok"
+    it.session.close()
     assert namespace["said"] == "x"
     assert not hasattr(builtins, "echo")
 
 
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_version_has_the_servers(home: Path, project: Path, python: str) -> None:
-    from mahtab_tui.kernel.process import ProcessKernel
-
     configure(home, echo=plain())
-    session = Session(
-        load_settings(model="demo"),
-        ProcessKernel(python),
-        HeadlessFrontend(),
-        store=(store := Watched()),
-    )
-    session.start()
-    it = Opened(session, store)
-    session.ready.result(60)
+    it = start(ProcessKernel(python))
     assert it.value("echo.add(1, b=2.5), dir(echo)[:2]") == "({'result': 3.5}, ['add', 'change'])"
-    session.close()
+    it.session.close()
 
 
 def test_call_with_unreadable_arguments_is_not_asked_about(it: Opened) -> None:

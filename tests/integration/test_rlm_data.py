@@ -98,6 +98,7 @@ def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
 
 
 def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothing_else() -> None:
+    api._SHARED.close()  # a search that failed may have left its model
     model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
     first, second = (rlm("what?", LOG, model=model) for _ in range(2))
     assert first == second

@@ -151,6 +151,7 @@ def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
             session, StdioRedirect(lambda text: None), History(home / "history.db", str(project))
         )
         app.animation_level = "none"
+        app.settings.keymap = {}
         return app
 
     yield make

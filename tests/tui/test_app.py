@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
@@ -89,6 +90,17 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(
         assert line in shown
 
 
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app()
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test() as pilot:
+        yield pilot
+
+
 async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -106,42 +118,36 @@ def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
 
 
 async def test_unknown_slash_command_is_reported_and_not_sent(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
-    async with app.run_test() as pilot:
-        await pilot.press("f2", *"/nonsense", "enter")
-        await pilot.pause()
-        assert not sent
-        assert any("/nonsense" in notification.message for notification in app._notifications)
+    await pilot.press("f2", *"/nonsense", "enter")
+    await pilot.pause()
+    assert not sent
+    assert any("/nonsense" in notification.message for notification in app._notifications)
 
 
 async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
     sent: list[tuple[str, str]] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
-    async with app.run_test() as pilot:
-        await pilot.press(*"/sett", "tab", "enter")
-        await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
-        await pilot.press("escape")
-        await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
-        await until(pilot, lambda: len(sent) == 2)
-        assert sent == [("python", "/nonsense"), ("python", "/ 2")]
+    await pilot.press(*"/sett", "tab", "enter")
+    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+    await pilot.press("escape")
+    await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
+    await until(pilot, lambda: len(sent) == 2)
+    assert sent == [("python", "/nonsense"), ("python", "/ 2")]
 
 
 async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
-    make_app: MakeApp,
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.press(*"abc", "ctrl+c")
-        assert app.editor.text == ""
-        await pilot.press("ctrl+z")
-        assert app.editor.text == "abc"
+    await pilot.press(*"abc", "ctrl+c")
+    assert app.editor.text == ""
+    await pilot.press("ctrl+z")
+    assert app.editor.text == "abc"
 
 
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
@@ -163,18 +169,16 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
 
 
 async def test_broken_input_history_is_reported_once(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
     messages: list[str] = []
     monkeypatch.setattr(app.session, "notice", lambda text, level="info": messages.append(text))
     monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
     app.history.problem = "The input history cannot be used."
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        assert messages == ["The input history cannot be used."]
-        await pilot.press("x", "enter")
-        assert len(messages) == 1
+    await pilot.pause()
+    assert messages == ["The input history cannot be used."]
+    await pilot.press("x", "enter")
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
@@ -231,23 +235,21 @@ async def test_long_code_being_edited_leaves_no_blank_below_it(
 
 
 async def test_input_that_cannot_be_written_for_the_editor_stays(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.editor.text = "kept"
-        await pilot.press("f4")
-        await until(
-            pilot,
-            lambda: any(
-                "cannot be written to a file" in notification.message
-                for notification in app._notifications
-            ),
-        )
-        assert app.editor.text == "kept"
+    await pilot.pause()
+    app.editor.text = "kept"
+    await pilot.press("f4")
+    await until(
+        pilot,
+        lambda: any(
+            "cannot be written to a file" in notification.message
+            for notification in app._notifications
+        ),
+    )
+    assert app.editor.text == "kept"
 
 
 async def test_input_is_visible_in_the_smallest_terminal(

@@ -17,7 +17,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
-from mahtab_tui.store.database import History
+from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS, complete_slash
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
@@ -259,7 +259,7 @@ async def open_search(pilot: Pilot[None]) -> None:
 
 def chosen(pilot: Pilot[None]) -> tuple[str, str] | None:
     ((_, entry),) = actions(pilot)
-    return None if entry is None else (entry.mode, entry.text)
+    return (entry.mode, entry.text) if isinstance(entry, HistoryEntry) else None
 
 
 def found(pilot: Pilot[None]) -> list[str]:

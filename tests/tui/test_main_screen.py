@@ -369,14 +369,13 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
         assert greeted(app) == [2, 3, 4]
 
 
-async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> None:
+async def test_loaded_files_are_visible_in_a_low_terminal() -> None:
     app = PaneApp()
     async with app.run_test(size=(40, 9)) as pilot:
         app.pane.viewport.loads = 9
         for number in range(1, 10):
             app.pane.fold(cell(number))
         await pilot.pause()
-        assert greeted(app) == [1]
         assert "output 9" in "".join(shown(app.pane))
 
 

@@ -371,6 +371,12 @@ async def shown(pilot: Pilot[int]) -> TranscriptPane:
     return pane
 
 
+@pytest.fixture
+async def frames(make_app: MakeApp, lib: Path) -> AsyncIterator[Pilot[int]]:
+    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
+        yield pilot
+
+
 def screen(pilot: Pilot[int]) -> FramesScreen:
     assert isinstance(pilot.app.screen, FramesScreen)
     return pilot.app.screen
@@ -414,19 +420,18 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         assert len(pilot.app.screen_stack) == 1
 
 
-async def test_click_opens_only_real_frames(make_app: MakeApp, lib: Path) -> None:
-    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        rows = [pane.render_line(y).text for y in range(pane.size.height)]
-        forged = next(y for y, row in enumerate(rows) if "/etc/passwd" in row)
-        await pilot.click(pane, (10, forged))
-        await pilot.pause()
-        assert len(pilot.app.screen_stack) == 1
-        await pilot.click(
-            pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row))
-        )
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> None:
+    pane = await shown(frames)
+    rows = [pane.render_line(y).text for y in range(pane.size.height)]
+    forged = next(y for y, row in enumerate(rows) if "/etc/passwd" in row)
+    await frames.click(pane, (10, forged))
+    await frames.pause()
+    assert len(frames.app.screen_stack) == 1
+    await frames.click(
+        pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row))
+    )
+    await until(frames, lambda: isinstance(frames.app.screen, FramesScreen))
+    await until(frames, lambda: "lib.divide(1, 0)" in "\n".join(marked(frames)))
 
 
 async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp, lib: Path) -> None:
@@ -442,24 +447,21 @@ async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp,
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
 
 
-async def test_dragging_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
-    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        y = next(
-            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
-        )
-        # As the terminal tells it: Pilot's own mouse makes no click of this.
-        for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
-            position = (pane.region.x + x, pane.region.y + y)
-            pilot.app.post_message(kind(None, *position, 0, 0, 1, False, False, False, *position))
-            await pilot.pause()
-        await until(pilot, lambda: bool(pane.text_selection))
-        assert len(pilot.app.screen_stack) == 1
-        assert pilot.app.screen.get_selected_text()
+async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:
+    pane = await shown(frames)
+    y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
+    # As the terminal tells it: Pilot's own mouse makes no click of this.
+    for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
+        position = (pane.region.x + x, pane.region.y + y)
+        frames.app.post_message(kind(None, *position, 0, 0, 1, False, False, False, *position))
+        await frames.pause()
+    await until(frames, lambda: bool(pane.text_selection))
+    assert len(frames.app.screen_stack) == 1
+    assert frames.app.screen.get_selected_text()
 
 
 async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
-    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
+    lib: Path, monkeypatch: pytest.MonkeyPatch, frames: Pilot[int]
 ) -> None:
     edited: list[tuple[str, int]] = []
 
@@ -468,20 +470,19 @@ async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
         Path(path).write_text("def divide(a, b):\n    return 0 if not b else a / b\n")
 
     monkeypatch.setattr(frames_module, "open_in_editor", edit)
-    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        await shown(pilot)
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
-        await reads(pilot, "return a / b")
-        await pilot.press("e")
-        await until(pilot, lambda: edited == [(str(lib), 2)])
-        await reads(pilot, "return 0 if not b else a / b")
-        await pilot.press("home")
-        await reads(pilot, "x = 1")
-        await pilot.press("e")
-        await until(pilot, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
+    app = frames.app
+    assert isinstance(app, MahtabApp)
+    await shown(frames)
+    await frames.press("enter", "enter")
+    await until(frames, lambda: isinstance(app.screen, FramesScreen))
+    await reads(frames, "return a / b")
+    await frames.press("e")
+    await until(frames, lambda: edited == [(str(lib), 2)])
+    await reads(frames, "return 0 if not b else a / b")
+    await frames.press("home")
+    await reads(frames, "x = 1")
+    await frames.press("e")
+    await until(frames, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
 
 
 async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:

@@ -36,6 +36,10 @@ from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, wri
 from tests.tui.story import MakeApp, drawn, showing, story
 
 
+def shown(app: App[Any], selector: str) -> str:
+    return "\n".join(str(part.content) for part in app.screen.query(selector).results(Static))
+
+
 async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -66,21 +70,19 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-def context_text(app: MahtabApp) -> str:
-    return "\n".join(
-        str(part.content) for part in app.screen.query("#context-rows").results(Static)
-    )
-
-
 async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with showing(app) as pilot:
         use = context_use(10_000, {"program": 1_000, "outputs": 2_000})
         app.push_screen(ReportScreen("Context", partial(context_lines, use), id="context-rows"))
-        await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in context_text(app))
-        assert "/compact, or m on it" in context_text(app)
+        await until(
+            pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in shown(app, "#context-rows")
+        )
+        assert "/compact, or m on it" in shown(app, "#context-rows")
         rows = app.screen.query_one("#context-rows", Static)
-        await until(pilot, lambda: rows.size.height == len(context_text(app).splitlines()))
+        await until(
+            pilot, lambda: rows.size.height == len(shown(app, "#context-rows").splitlines())
+        )
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
@@ -92,18 +94,12 @@ async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None
     app = make_app(*story())
     async with showing(app) as pilot:
         app.push_screen(ReportScreen("Context", count, id="context-rows"))
-        await until(pilot, lambda: context_text(app) == "The kernel [b]died[/b].")
+        await until(pilot, lambda: shown(app, "#context-rows") == "The kernel [b]died[/b].")
 
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
     return make_app(*story())
-
-
-def instructions_text(app: MahtabApp) -> str:
-    return "\n".join(
-        str(part.content) for part in app.screen.query("#instructions-text").results(Static)
-    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
@@ -116,19 +112,19 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
     (project / "more.md").write_text("More.")
     async with showing(app, size) as pilot:
         await app.run_action("command('instructions')")
-        await until(pilot, lambda: bool(instructions_text(app)))
-        shown = (
+        await until(pilot, lambda: bool(shown(app, "#instructions-text")))
+        text = (
             "~/.mahtab/AGENTS.md · sent to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\n"
             "more.md · held back: not trusted\nMore.\n"
         )
-        assert instructions_text(app) == shown
+        assert shown(app, "#instructions-text") == text
         for key, trusted in (("n", False), ("y", True)):
             await pilot.press("t")
             await until(pilot, lambda: isinstance(app.screen, Confirm))
             await pilot.press(key)
-            await until(pilot, lambda: bool(instructions_text(app)))
+            await until(pilot, lambda: bool(shown(app, "#instructions-text")))
             assert (not find_instructions(project).untrusted) is trusted
-        assert instructions_text(app) == shown.replace(
+        assert shown(app, "#instructions-text") == text.replace(
             "held back: not trusted", "sent to the model"
         )
         await pilot.press("t")
@@ -141,8 +137,8 @@ async def test_missing_instructions_explain_where_to_put_them(
 ) -> None:
     async with showing(app) as pilot:
         await app.run_action("command('instructions')")
-        await until(pilot, lambda: bool(instructions_text(app)))
-        assert instructions_text(app).startswith(
+        await until(pilot, lambda: bool(shown(app, "#instructions-text")))
+        assert shown(app, "#instructions-text").startswith(
             "There are no instructions. Yours go into ~/.mahtab/AGENTS.md"
         )
 
@@ -162,12 +158,6 @@ CHANGES = (
     Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
 LEFT = (NotRestored("numbers", "The generator has moved on."),)
-
-
-def changes_text(app: App[Any]) -> str:
-    return "\n".join(
-        str(found.content) for found in app.screen.query("#undo-changes").results(Static)
-    )
 
 
 def can_undo(screen: Screen[Any]) -> bool:
@@ -193,7 +183,7 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
             str(screen.query_one("#question", Static).content)
             == "Undo 2 cells, from cell 3 to cell 4?"
         )
-        rows = changes_text(app).split("\n")
+        rows = shown(app, "#undo-changes").split("\n")
         assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
         assert rows[2].startswith("− [red]x[/]")
         assert "\x1b" not in rows[2]
@@ -214,16 +204,16 @@ async def test_cancelling_does_nothing(key: str) -> None:
                 (3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")
             )
         )
-        await until(pilot, lambda: "No variable changes." in changes_text(app))
+        await until(pilot, lambda: "No variable changes." in shown(app, "#undo-changes"))
         await pilot.press(key)
         await until(pilot, lambda: app.screen is not screen)
 
 
 async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() -> None:
-    shown, undone = threading.Event(), threading.Event()
+    may_show, undone = threading.Event(), threading.Event()
 
     def preview() -> Restoration:
-        shown.wait(60)
+        may_show.wait(60)
         return Restoration(CHANGES, (), exact=True)
 
     def undo() -> Restoration:
@@ -235,11 +225,11 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
         app.push_screen(screen := UndoScreen((3,), preview, undo))
         await until(pilot, lambda: app.screen is screen)
         await pilot.press("y")
-        shown.set()
+        may_show.set()
         await until(pilot, lambda: can_undo(screen))
         assert not undone.is_set()
         await pilot.press("y")
-        await until(pilot, lambda: changes_text(app) == "A cell is [b]running.")
+        await until(pilot, lambda: shown(app, "#undo-changes") == "A cell is [b]running.")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is not screen)
 
@@ -261,7 +251,7 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: MakeApp) -> None
         )
         app.session.cells.last = 9
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: "kernel" in changes_text(app))
+        await until(pilot, lambda: "kernel" in shown(app, "#undo-changes"))
         assert not can_undo(app.screen)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, UndoScreen))

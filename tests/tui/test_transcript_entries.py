@@ -21,7 +21,7 @@ from tests import tags
 from tests.tui.editor_app import screen_text
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, offered, press
 from tests.tui.test_transcript_pane import SESSION, past_record
-from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, record, shown
+from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, focused, record, shown
 from tests.unit.test_transcript_rows import PALETTE
 
 # Figures in an answer: those that nobody computed are marked and named, the others lead to their
@@ -160,8 +160,7 @@ async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
 
 async def test_menu_leads_to_the_cells() -> None:
     app = KeysApp([*cell(1), *cell(2), answer()])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
         titles = [
@@ -179,8 +178,7 @@ async def test_menu_leads_to_the_cells() -> None:
 
 async def test_cleared_cell_is_refused() -> None:
     app = KeysApp([answer()])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter", "up", "enter")
         assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
@@ -255,8 +253,7 @@ def lines(app: KeysApp) -> list[str]:
 
 async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
     app = EchoApp(conversation())
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, *["up"] * 4)
         before = lines(app)
         await press(pilot, "enter", "m")
@@ -270,8 +267,7 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
 
 async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
     app = EchoApp(conversation())
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter", "m", "up", "enter", "m")
         assert app.calls == [("hide", "code 1.0.1", True), ("hide", "answer 1.0", True)]
         assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
@@ -280,8 +276,7 @@ async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> N
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
     replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
     app = EchoApp([*conversation(), replaced])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
         first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
@@ -321,8 +316,7 @@ def rule(app: KeysApp) -> int:
 
 async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
     app = EchoApp(cells(40))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "home", "enter", "p")
         assert app.calls == [("pin", "cell 1", True)]
         await press(pilot, "end")
@@ -337,8 +331,7 @@ async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
 
 async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> None:
     app = EchoApp([*cells(40), *pin(3)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         for name in ("cell_40", "cell_39", "cell_38"):
             assert marked(app) == name
             assert name in pane_lines(app)
@@ -396,8 +389,7 @@ async def test_pinned_question_and_cell_stand_above_a_line() -> None:
 async def test_withdrawn_text_is_unpinned() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
     app = EchoApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
         await press(pilot, "enter")
         assert "entry-pinned" not in offered(app)
@@ -425,8 +417,7 @@ def test_pinned_rows_cost_only_their_visible_part() -> None:
 async def test_pinned_entries_are_visited_in_turn_and_then_from_the_first() -> None:
     pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
     app = EchoApp([*cell(1), *cell(2), *cell(3), *pinned])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "up", "up")
         gone_to = []
         for _ in range(4):

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.tui.editor_app import until
-from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, focused, record, shown
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
 
@@ -99,8 +99,7 @@ async def test_arrow_keys_walk_all_entries_except_notices() -> None:
 async def test_long_entry_is_walked_line_by_line() -> None:
     lines = "\n".join(f"line_{number}" for number in range(60))
     app = KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "up")
         assert marked(app) == lines
         top = app.pane.scroll_y
@@ -114,8 +113,7 @@ async def test_long_entry_is_walked_line_by_line() -> None:
 
 async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
     app = KeysApp(cells(59))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "home")
         assert (marked(app), mark_rows(app)[0]) == ("cell_1", 1)
         await press(pilot, "pagedown", "pagedown")
@@ -129,8 +127,7 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
 
 async def test_mark_stays_visible_while_output_arrives() -> None:
     app = KeysApp(cell(1))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         for number in range(2, 30):
             app.pane.fold(cell(number))
             await pilot.pause()
@@ -140,17 +137,14 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
 async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
     notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
     app = KeysApp([*cell(1), *notices])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "home", "down")
         assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
 
 
 async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     app = KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
-        await pilot.pause()
+    async with focused(app) as pilot:
         assert marked(app) == "Words"
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
         await press(pilot, "enter", "y")
@@ -159,8 +153,7 @@ async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
 
 async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
     app = KeysApp(cells(59))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "home")
         for _ in range(20):
             app.pane.action_walk(1)
@@ -185,24 +178,21 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
 )
 async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...]) -> None:
     app = KeysApp(conversation())
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, *keys.split())
         assert app.calls == [call]
 
 
 async def test_keys_do_nothing_in_an_empty_transcript() -> None:
     app = KeysApp()
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "up", "down", "space", "enter", "escape")
         assert app.calls == []
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
     app = KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "up")
         before, height = (
             [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
@@ -268,16 +258,14 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
         record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
     ]
     app = KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_successful_cell_has_no_error_to_explain() -> None:
     app = KeysApp(cell(1))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter")
         assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
@@ -298,9 +286,7 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
         ),
     ]
     app = KeysApp(records)
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
-        await pilot.pause()
+    async with focused(app) as pilot:
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
         assert app.calls == [("mention", "@cell:7")]
@@ -355,8 +341,7 @@ async def find(pilot: Pilot[None], words: str) -> str:
 async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
     late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
     app = KeysApp([*cell(1, "start()"), late])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await press(pilot, "enter", "Y")
         assert app.calls == [("copy", "output 1\nfrom a thread")]
         assert await find(pilot, "thread") == "1 of 1"

@@ -20,7 +20,7 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, focused, record, shown, top_text
 
 
 async def press_on(
@@ -245,8 +245,7 @@ async def test_transcript_follows_the_tail() -> None:
 
 async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
     app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await pilot.press("pageup", "pageup")
         before = shown(app.pane)
         app.pane.fold(cells(2, first=31))
@@ -261,8 +260,7 @@ async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
 
 async def test_user_actions_and_foreign_records_do_not_count_as_new() -> None:
     app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await pilot.press("home", "space")
         await pilot.pause()
         assert app.pane.marker.marked is not None
@@ -411,8 +409,7 @@ async def test_text_below_long_code_is_shown_at_the_top() -> None:
 
 async def test_keys_reach_the_end_of_the_text_and_the_next_cell_replaces_it() -> None:
     app = PaneApp(reading(1, "df?", "text/plain"))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+    async with focused(app) as pilot:
         await pilot.press("end")
         await pilot.pause()
         assert shown(app.pane)[-1].endswith(f"▌ line {LINES - 1}")

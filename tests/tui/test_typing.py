@@ -268,17 +268,13 @@ def bunch(app: App[Any], *keys: str) -> None:
 
 
 async def test_command_key_acts_after_earlier_letters_and_enter(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*story())
     submitted: list[tuple[str, str]] = []
-    async with showing(app, (120, 40)) as pilot:
-        monkeypatch.setattr(
-            app.session, "submit", lambda mode, text: submitted.append((mode, text))
-        )
-        bunch(app, *"12", "enter", "f2", *"who", "enter", "f2", *"34", "enter")
-        await until(pilot, lambda: len(submitted) == 3)
-        assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append((mode, text)))
+    bunch(app, *"12", "enter", "f2", *"who", "enter", "f2", *"34", "enter")
+    await until(pilot, lambda: len(submitted) == 3)
+    assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
 
 
 async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
@@ -319,32 +315,32 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
     assert len(edits) < 200
 
 
-async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with showing(app, (120, 40)) as pilot:
-        bunch(app, *"12", "f2", "ctrl+p", *"the")
-        app.post_message(Paste("me"))
-        bunch(app, *"s")
-        await until(
-            pilot,
-            lambda: (
-                len(app.screen_stack) == 2
-                and isinstance(app.focused, Input)
-                and app.focused.value == "themes"
-            ),
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        assert (app.editor.text, app.editor.mode) == ("12", "ask")
+async def test_letters_after_a_command_go_to_the_screen_it_opens(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    bunch(app, *"12", "f2", "ctrl+p", *"the")
+    app.post_message(Paste("me"))
+    bunch(app, *"s")
+    await until(
+        pilot,
+        lambda: (
+            len(app.screen_stack) == 2
+            and isinstance(app.focused, Input)
+            and app.focused.value == "themes"
+        ),
+    )
+    await pilot.press("escape")
+    await until(pilot, lambda: len(app.screen_stack) == 1)
+    assert (app.editor.text, app.editor.mode) == ("12", "ask")
 
 
-async def test_screen_that_closes_at_once_swallows_no_key(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with showing(app, (120, 40)) as pilot:
-        bunch(app, *"1", "ctrl+p", "escape")
-        await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
-        await pilot.press("2")
-        assert app.editor.text == "12"
+async def test_screen_that_closes_at_once_swallows_no_key(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    bunch(app, *"1", "ctrl+p", "escape")
+    await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
+    await pilot.press("2")
+    assert app.editor.text == "12"
 
 
 class Busy(Input):
@@ -419,28 +415,24 @@ async def test_constantly_busy_widget_does_not_delay_commands() -> None:
             busy.disabled = True
 
 
-async def test_letters_after_a_jump_go_to_its_pane(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with showing(app, (120, 40)) as pilot:
-        app.query_one("#transcript").focus()
-        await pilot.pause()
-        bunch(app, "ctrl+o", *"etype")
-        await until(pilot, lambda: app.editor.text == "type" and len(app.screen_stack) == 1)
-        assert app.focused is app.query_one("#code")
+async def test_letters_after_a_jump_go_to_its_pane(app: MahtabApp, pilot: Pilot[int]) -> None:
+    app.query_one("#transcript").focus()
+    await pilot.pause()
+    bunch(app, "ctrl+o", *"etype")
+    await until(pilot, lambda: app.editor.text == "type" and len(app.screen_stack) == 1)
+    assert app.focused is app.query_one("#code")
 
 
 async def test_letters_after_opening_a_search_are_search_text(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*story())
     submitted: list[str] = []
-    async with showing(app, (120, 40)) as pilot:
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
-        app.query_one("#transcript").focus()
-        await pilot.press("up")
-        bunch(app, "ctrl+f", *"rRun")
-        await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
-        assert (submitted, app.editor.text) == ([], "")
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
+    app.query_one("#transcript").focus()
+    await pilot.press("up")
+    bunch(app, "ctrl+f", *"rRun")
+    await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
+    assert (submitted, app.editor.text) == ([], "")
 
 
 async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.app import ComposeResult
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus.conversation import Cell
@@ -130,3 +132,11 @@ def shown(pane: TranscriptPane) -> list[str]:
 
 def top_text(pane: TranscriptPane) -> str:
     return shown(pane)[1].strip(" ▌")
+
+
+@asynccontextmanager
+async def focused(app: PaneApp) -> AsyncIterator[Pilot[None]]:
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.pause()
+        yield pilot

@@ -71,8 +71,11 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
 MEGABYTE = 2**20
 
 
+Ends = tuple[Outbox, socket.socket]
+
+
 @pytest.fixture
-def ends() -> Iterator[tuple[Outbox, socket.socket]]:
+def ends() -> Iterator[Ends]:
     ours, theirs = socket.socketpair()
     outgoing = Outbox(lambda: None)
     outgoing.channel = ours
@@ -93,9 +96,7 @@ def senders() -> list[threading.Thread]:
 
 
 @pytest.mark.timeout(60)
-def test_messages_wait_for_the_kernel_and_arrive_in_order(
-    ends: tuple[Outbox, socket.socket],
-) -> None:
+def test_messages_wait_for_the_kernel_and_arrive_in_order(ends: Ends) -> None:
     outgoing, kernel = ends
     messages = [bytes([number]) * MEGABYTE for number in range(20)]
     for message in messages:
@@ -108,9 +109,7 @@ def test_messages_wait_for_the_kernel_and_arrive_in_order(
 
 
 @pytest.mark.timeout(60)
-def test_backlog_is_limited_except_for_one_large_message(
-    ends: tuple[Outbox, socket.socket],
-) -> None:
+def test_backlog_is_limited_except_for_one_large_message(ends: Ends) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(2 * LIMIT))
     with pytest.raises(OutgoingFullError):
@@ -122,9 +121,7 @@ def test_backlog_is_limited_except_for_one_large_message(
 
 
 @pytest.mark.timeout(60)
-def test_closing_drops_what_waits_and_leaves_no_thread(
-    ends: tuple[Outbox, socket.socket],
-) -> None:
+def test_closing_drops_what_waits_and_leaves_no_thread(ends: Ends) -> None:
     outgoing, _ = ends
     outgoing.send(bytes(10 * MEGABYTE))
     assert senders()
@@ -134,9 +131,7 @@ def test_closing_drops_what_waits_and_leaves_no_thread(
 
 
 @pytest.mark.timeout(60)
-def test_kernel_exit_with_pending_messages_is_no_error(
-    ends: tuple[Outbox, socket.socket],
-) -> None:
+def test_kernel_exit_with_pending_messages_is_no_error(ends: Ends) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(10 * MEGABYTE))
     kernel.close()
@@ -265,19 +260,23 @@ def test_lone_surrogates_become_question_marks() -> None:
     assert without_surrogates(frame) is frame
 
 
-def test_duplicate_frames_are_handled_once() -> None:
+@pytest.fixture
+def links() -> tuple[Link, Link]:
     here, there = Link(), Link()
     here.connect(0)
     there.connect(0)
+    return here, there
+
+
+def test_duplicate_frames_are_handled_once(links: tuple[Link, Link]) -> None:
+    here, there = links
     here.send(FRAMES_KIND, b"one")
     data = bytes(here.outgoing)
     assert [message.data for message in there.feed(data + data)] == [b"one"]
 
 
-def test_undelivered_frames_are_sent_over_the_next_connection() -> None:
-    here, there = Link(), Link()
-    here.connect(0)
-    there.connect(0)
+def test_undelivered_frames_are_sent_over_the_next_connection(links: tuple[Link, Link]) -> None:
+    here, there = links
     for data in (b"one", b"two"):
         here.send(FRAMES_KIND, data)
     first = there.feed(bytes(here.outgoing[:20]))
@@ -290,9 +289,8 @@ def test_undelivered_frames_are_sent_over_the_next_connection() -> None:
     ]
 
 
-def test_missing_message_closes_the_connection() -> None:
-    here, there = Link(), Link()
-    here.connect(0)
+def test_missing_message_closes_the_connection(links: tuple[Link, Link]) -> None:
+    here, there = links
     here.send(FRAMES_KIND, b"one")
     here.outgoing.clear()
     here.send(FRAMES_KIND, b"two")

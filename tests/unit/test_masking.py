@@ -158,24 +158,12 @@ def redact(secret: str, text: str) -> str:
     return typed(secret).mask(text)
 
 
+BETWEEN = ["\x1b[31m", "\x1b[0m\x1b[1;32m", "\x1b]0;title\x07", "\x1bPq…\x1b\\"]
+
+
 @pytest.mark.parametrize(
     "between",
-    [
-        "\0",
-        "\x1b[31m",
-        "\x1b[0m\x1b[1;32m",
-        "\x1b]0;title\x07",
-        "\x1bPq…\x1b\\",
-        "\u200b",
-        "\u202e",
-        "\u00ad",
-        "\x7f",
-        "\x9b",
-        "\U000e0041",
-        "\r",
-        "\n",
-        "\x1b",
-    ],
+    [*"\0\x1b\x7f\x9b\r\n\u00ad\u200b\u202e\U000e0041", *BETWEEN],
     ids=ascii,
 )
 @pytest.mark.parametrize("offset", [1, 5, 20, len(PROJECT_KEY) - 1])

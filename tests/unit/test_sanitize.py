@@ -34,38 +34,9 @@ FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 FRAGMENTS = st.sampled_from(
-    [
-        "\x1b",
-        "\x1b[",
-        "\x1b]",
-        "\x1bP",
-        "\x1b_",
-        "\x1b^",
-        "\x1bX",
-        "\x07",
-        "\x1b\\",
-        "\x9c",
-        "\x9b",
-        "0;1",
-        "31m",
-        "m",
-        "52;c;",
-        "a",
-        "\n",
-        "\t",
-        "é",
-        "漢",
-        "\x1b[31m",
-        "\x1b[0m",
-        "\x1b[38;5;9m",
-        "\x1b[K",
-        "\u202e",
-        "\ud800",
-        "\x00",
-        "[",
-        "(",
-        " ",
-    ]
+    [*"\x1b\x07\x9c\x9bma\n\té漢\u202e\ud800\x00[( ", "0;1", "31m", "52;c;", "\x1b[31m", "\x1b[0m"]
+    + [f"\x1b{char}" for char in "[]P_^X\\"]
+    + ["\x1b[38;5;9m", "\x1b[K"]
 )
 TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(st.characters(), max_size=3)), max_size=20).map(
     "".join

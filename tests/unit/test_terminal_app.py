@@ -88,7 +88,7 @@ def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     parser = KeyParser()
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
         list(parser.feed(each) if each else parser.flush_pending())
-        assert len(parser._pending) <= LONGEST_PENDING + 1
+        assert len(parser._pending) <= LONGEST_PENDING
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
 
 
@@ -271,16 +271,6 @@ def test_record_waits_no_longer_than_the_limit(
     drawing.drain.tick()
     assert drawing.texts == ["first"]
     drawing.now += 0.011
-    drawing.drain.tick()
-    assert drawing.texts == ["first", "second"]
-
-
-def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = Drawing(monkeypatch, 10)
-    drawing.log_text("first")
-    drawing.drain.tick()
-    drawing.now += 60
-    drawing.log_text("second")
     drawing.drain.tick()
     assert drawing.texts == ["first", "second"]
 

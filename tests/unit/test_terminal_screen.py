@@ -18,27 +18,9 @@ from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, rewrites
 from mahtab_tui.kernel.cells import TerminalOutput
 
+SEQUENCES = "\x1b[K \x1b[0K \x1b[1K \x1b[2K \x1b[31m \x1b[0m".split(" ")
 PLAYED = st.lists(
-    st.sampled_from(
-        [
-            "\r",
-            "\b",
-            "\x1b[K",
-            "\x1b[0K",
-            "\x1b[1K",
-            "\x1b[2K",
-            "\x1b[31m",
-            "\x1b[0m",
-            "\t",
-            "\n",
-            "a",
-            "bcd",
-            " ",
-            "\r\n",
-            "xyz",
-        ]
-    ),
-    max_size=25,
+    st.sampled_from([*"\r\b\t\na ", "bcd", "xyz", "\r\n", *SEQUENCES]), max_size=25
 ).map("".join)
 
 

@@ -77,9 +77,9 @@ class KernelCalls:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._inputs: dict[int, tuple[str, bool]] = {}
-        self._calls: list[int] = []
+        self._calls: list[tuple[int, deque[Frame]]] = []
+        """Open calls of host functions, outermost first, with the frames to send."""
         self._waits = False
-        self._pending: dict[int, deque[Frame]] = {}
 
     def on_prompt(self, prompt: str, password: bool) -> None:
         """Raises `KernelError`, and `ValueError` if a marked request is malformed."""
@@ -93,8 +93,7 @@ class KernelCalls:
         if frame.get("op") == "call":
             call = checked(HostCall, {**frame, "id": number})
             with self._lock:
-                self._calls.append(number)
-                self._pending[number] = deque()
+                self._calls.append((number, deque()))
                 self._waits = True
             self._answers.begin(call)
         else:
@@ -107,14 +106,13 @@ class KernelCalls:
         with self._lock:
             if not self._calls:
                 return False
-            self._pending[self._calls[-1]].append(frame)
+            self._calls[-1][1].append(frame)
             self._send_next()
             return True
 
     def cancelled(self) -> None:
         with self._lock:
-            number = self._calls.pop() if self._calls else 0
-            self._pending.pop(number, None)
+            number = self._calls.pop()[0] if self._calls else 0
             self._waits = False
         self._answers.cancel(number)
 
@@ -125,7 +123,6 @@ class KernelCalls:
         with self._lock:
             self._calls.clear()
             self._inputs.clear()
-            self._pending.clear()
             self._waits = False
         self._answers.cancel_all()
 
@@ -134,8 +131,9 @@ class KernelCalls:
         with self._lock:
             asked = self._inputs.pop(number, None)
             if asked is None:
-                if number in self._pending:
-                    self._pending[number].append(answer)
+                pending = dict(self._calls).get(number)
+                if pending is not None:
+                    pending.append(answer)
                     self._send_next()
                 return
         prompt, hidden = asked
@@ -146,13 +144,13 @@ class KernelCalls:
         self._reply(line)
 
     def _send_next(self) -> None:
-        pending = self._pending.get(self._calls[-1]) if self._calls else None
+        pending = self._calls[-1][1] if self._calls else None
         if not self._waits or not pending:
             return
         frame = pending.popleft()
         self._waits = False
         if frame["op"] == "answer":
-            del self._pending[self._calls.pop()]
+            self._calls.pop()
         try:
             self._reply(json.dumps(frame))
         except (TypeError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import secrets
 import threading
@@ -39,7 +38,6 @@ _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 
 
-@functools.cache
 def _loader() -> str:
     source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
     call = f"\n\nload({NAME!r}, {base64.b64encode(bundle()).decode()!r})\n"
@@ -326,25 +324,28 @@ class Conversation:
         if channel == "iopub":
             self._on_publish(kind, parent, content)
         elif channel == "stdin" and kind == "input_request":
-            self._on_input_request(content)
+            try:
+                prompt, password = str(content.get("prompt", "")), bool(content.get("password"))
+                self._calls.on_prompt(prompt, password)
+            except (ValueError, RecursionError, KernelError):
+                self._send_line("{}")
         elif kind.endswith("_reply"):
-            self._replied(parent, content)
-
-    def _replied(self, parent: str, content: Mapping[str, Any]) -> None:
-        with self._lock:
-            reply = self._replies.pop(parent, None)
-            cell = next((each for each in self._cells if each.request == parent), None)
-        if reply is not None:
-            reply.set_result(content)
-        elif cell is not None:
-            cell.reply(content)
+            with self._lock:
+                reply = self._replies.pop(parent, None)
+                cell = next((each for each in self._cells if each.request == parent), None)
+            if reply is not None:
+                reply.set_result(content)
+            elif cell is not None:
+                cell.reply(content)
 
     def _on_publish(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
         self._received.set()
         if kind == "mahtab_tui":
             self._on_marker(content)
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
-            self._on_reply(content)
+            with suppress(KeyError, TypeError, ValueError, RecursionError, KernelError):
+                frame = json.loads(content["data"]["frame"])
+                self._requests.on_reply(checked(dict[str, Any], frame))
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
             how = f"The kernel of {self._wire.label} has ended."
             restarts = content["execution_state"] == "restarting"
@@ -359,10 +360,6 @@ class Conversation:
                 self.interrupt()
         elif kind == "stream" and parent in self._ours:
             self._host.background_output(str(content.get("text", "")))
-
-    def _on_reply(self, content: Mapping[str, Any]) -> None:
-        with suppress(KeyError, TypeError, ValueError, RecursionError, KernelError):
-            self._requests.on_reply(checked(dict[str, Any], json.loads(content["data"]["frame"])))
 
     def _on_marker(self, content: Mapping[str, Any]) -> None:
         if content.get("token") != self._token:
@@ -391,12 +388,6 @@ class Conversation:
                 )
             except KernelError as error:
                 cell.running.lost(Status.DIED, str(error))
-
-    def _on_input_request(self, content: Mapping[str, Any]) -> None:
-        try:
-            self._calls.on_prompt(str(content.get("prompt", "")), bool(content.get("password")))
-        except (ValueError, RecursionError, KernelError):
-            self._send_line("{}")
 
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))

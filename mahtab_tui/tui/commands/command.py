@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The parts of the application that commands use."""
-
     app: TerminalApp[int]
     session: Session
     history: History
@@ -33,19 +31,16 @@ class CommandContext:
     settings: LiveSettings
 
     def copy_selection(self) -> bool:
-        """Copy what is selected; returns False if nothing is."""
         from mahtab_tui.tui.external import copy_selection
 
         return copy_selection(self.app, self.panes.selected_text)
 
     def refuse(self, why: str, entered: str) -> None:
-        """Explain why an input was refused, and put it back into the editor."""
         self.app.notify(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-        """Call `use` with the value, or ask for one."""
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
         if value:
@@ -56,12 +51,8 @@ class CommandContext:
 
 @dataclass(frozen=True)
 class PaneCommand:
-    """Acts in one pane or screen, by an action of the widget."""
-
     id: str
-    """Named by the user's keymap."""
     action: str
-    """`action_…` without the prefix."""
     keys: str
     title: str
     help: str
@@ -70,7 +61,6 @@ class PaneCommand:
     menu: bool = False
     """Whether its key works only in a menu, because letters elsewhere go to the editor."""
     confirm: bool = False
-    """Whether its key in the menu only selects it."""
     priority: bool = False
 
 
@@ -105,15 +95,12 @@ Group = Literal["Input", "Session", "Panes", "Screen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command(PaneCommand):
-    """Runs by its key, from the palette, or as ``/slash argument``."""
-
     run: Callable[[CommandContext, str], None]
     slash: str
     argument: str
     over_screens: bool
     over_questions: bool
     available: Callable[[CommandContext], bool]
-    """If not, the footer hides it."""
 
 
 def command(

@@ -53,7 +53,6 @@ NODE_COMMANDS = pane_commands(
         "node-stop stop_node s menu confirm": "Stop: Stop the call and all below it; the others continue",
     },
 )
-"""Of the search tree and of the screen of one call."""
 
 VARIABLE_COMMANDS = pane_commands(
     "Namespace",

@@ -23,7 +23,6 @@ _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
-"""Their body is Python."""
 
 
 def is_complete(source: str) -> bool:
@@ -91,7 +90,7 @@ def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a text that is one fenced block; any other text unchanged."""
+    """Return the code of a fenced text; any other text unchanged."""
     first, *code = text.strip().split("\n")
     fence = _FENCE.fullmatch(first)
     if fence is None:

@@ -110,8 +110,8 @@ class PlotView(View, Vertical, can_focus=True):
         if plot.kind == "heat":
             heat_map = HeatMap(plot)
             self.mount(heat_map)
-            means = f"{heat_map.low:.4g} … {heat_map.high:.4g}"
-            self.show_status((f"heat map of means, {means}  ·  h shows the histogram", "$muted"))
+            ends = f"{heat_map.low:.4g} … {heat_map.high:.4g}"
+            self.show_status((f"heat map, {ends}  ·  h shows the histogram", "$muted"))
         elif not plot.ys:
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:

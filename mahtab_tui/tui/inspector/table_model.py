@@ -1,4 +1,4 @@
-"""A table's columns and rows, and how they are drawn."""
+"""The fetched parts of a table."""
 
 from __future__ import annotations
 
@@ -22,58 +22,6 @@ MIN_WIDTH, MAX_WIDTH = 5, 36
 COLUMN_GAP = 2
 _MARKS = " ▲/"
 BARS = " ▁▂▃▄▅▆▇█"
-
-
-class TableColumns:
-    """Columns by number. Widths only grow, so that nothing jumps while scrolling."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.headings: dict[int, Heading] = {}
-        self.statistics: dict[int, ColumnStatistics | None] = {}
-        self._widths: dict[int, int] = {}
-
-    def name(self, column: int) -> str:
-        heading = self.headings.get(column)
-        return one_line(heading.name) if heading is not None else ""
-
-    def type(self, column: int) -> str:
-        heading = self.headings.get(column)
-        return one_line(heading.type) if heading is not None else ""
-
-    def width(self, column: int) -> int:
-        return self._widths.get(column, MIN_WIDTH + 5)
-
-    def set_statistics(self, column: int, found: ColumnStatistics | None) -> None:
-        self.statistics[column] = found
-        if found is not None:
-            bars = "▁" * len(found.bars)
-            self.widen(column, [found.min, found.max, found.mean, *found.top, bars])
-
-    def widen(self, column: int, texts: Iterable[str | None]) -> None:
-        widest = max((cell_len(text or "—") for text in texts), default=0)
-        self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
-
-    def visible(self, left: int, room: int) -> list[int]:
-        found: list[int] = []
-        used = 0
-        for column in range(left, self.count):
-            if found and used >= room:
-                break
-            found.append(column)
-            used += self.width(column) + COLUMN_GAP
-        return found
-
-    def scroll_to_show(self, column: int, left: int, room: int) -> int:
-        """Return the first visible column after scrolling just enough to show all of `column`."""
-        if column <= left:
-            return column
-        used = self.width(column)
-        first = column
-        while first > left and used + self.width(first - 1) + COLUMN_GAP <= room:
-            first -= 1
-            used += self.width(first) + COLUMN_GAP
-        return first
 
 
 def bars(counts: Sequence[int]) -> str:
@@ -120,13 +68,60 @@ class TableModel:
     def __init__(self, opened: InspectedObject) -> None:
         self.rows = self.total_rows = opened.rows
         """Of those that pass the filters, and of all."""
-        self.columns = TableColumns(opened.columns)
+        self.column_count = opened.columns
+        self.headings: dict[int, Heading] = {}
+        self.statistics: dict[int, ColumnStatistics | None] = {}
+        self._widths: dict[int, int] = {}
+        """They only grow, so that nothing jumps while scrolling."""
         self._blocks: dict[int, Block] = {}
         self.arranged = TableArrangement()
         self.busy = ""
         self._previous: TableArrangement | None = None
         self._request: TableRequest | None = None
         self._statistics_column: int | None = None
+
+    def name(self, column: int) -> str:
+        heading = self.headings.get(column)
+        return one_line(heading.name) if heading is not None else ""
+
+    def type(self, column: int) -> str:
+        heading = self.headings.get(column)
+        return one_line(heading.type) if heading is not None else ""
+
+    def width(self, column: int) -> int:
+        return self._widths.get(column, MIN_WIDTH + 5)
+
+    def set_statistics(self, column: int, found: ColumnStatistics | None) -> None:
+        self._statistics_column = None
+        self.statistics[column] = found
+        if found is not None:
+            bars = "▁" * len(found.bars)
+            self.widen(column, [found.min, found.max, found.mean, *found.top, bars])
+
+    def widen(self, column: int, texts: Iterable[str | None]) -> None:
+        widest = max((cell_len(text or "—") for text in texts), default=0)
+        self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
+
+    def visible(self, left: int, room: int) -> list[int]:
+        found: list[int] = []
+        used = 0
+        for column in range(left, self.column_count):
+            if found and used >= room:
+                break
+            found.append(column)
+            used += self.width(column) + COLUMN_GAP
+        return found
+
+    def scroll_to_show(self, column: int, left: int, room: int) -> int:
+        """Return the first visible column after scrolling just enough to show all of `column`."""
+        if column <= left:
+            return column
+        used = self.width(column)
+        first = column
+        while first > left and used + self.width(first - 1) + COLUMN_GAP <= room:
+            first -= 1
+            used += self.width(first) + COLUMN_GAP
+        return first
 
     @property
     def filtered(self) -> bool:
@@ -143,8 +138,8 @@ class TableModel:
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
         """Return None if the visible part is cached or requested."""
         first, last = max(0, columns[0] - _MARGIN_COLUMNS), columns[-1] + _MARGIN_COLUMNS
-        around = range(first, min(self.columns.count, last + 1))
-        headings = tuple(column for column in around if column not in self.columns.headings)
+        around = range(first, min(self.column_count, last + 1))
+        headings = tuple(column for column in around if column not in self.headings)
         parts = []
         last_block = max(rows.start, rows.stop - 1) // BLOCK_ROWS
         for number in range(rows.start // BLOCK_ROWS, last_block + 1):
@@ -163,25 +158,23 @@ class TableModel:
     def apply(self, answer: TableAnswer) -> bool:
         """Return False if the table's columns have changed meanwhile."""
         request, headings, pages = answer
-        if any(page.columns != self.columns.count for page in pages):
+        if any(page.columns != self.column_count for page in pages):
             return False
         self.busy = ""
         self._request = self._previous = None
         for column, heading in zip(request.headings, headings, strict=True):
-            self.columns.headings[column] = heading
-            self.columns.widen(
-                column, [self.columns.name(column) + _MARKS, self.columns.type(column)]
-            )
+            self.headings[column] = heading
+            self.widen(column, [self.name(column) + _MARKS, self.type(column)])
         for (number, columns), page in zip(request.parts, pages, strict=True):
             if page.total_rows != self.total_rows:
                 self._blocks.clear()
-                self.columns.statistics.clear()
+                self.statistics.clear()
             block = self._blocks.get(number)
             if block is None or block.positions != page.positions:
                 block = self._blocks[number] = Block(page)
             for column, cells in zip(columns, page.cells, strict=True):
                 block.cells[column] = cells
-                self.columns.widen(column, cells)
+                self.widen(column, cells)
             while len(self._blocks) > _MAX_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
             self.rows, self.total_rows = page.rows, page.total_rows
@@ -199,14 +192,10 @@ class TableModel:
     def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
         """Return the next visible column whose statistics to fetch, `first` first; None during a
         request."""
-        known = self.columns.statistics
+        known = self.statistics
         missing = [column for column in columns if column not in known] if self.rows else []
         column = first if first in missing else next(iter(missing), None)
         if column is None or column == self._statistics_column:
             return None
         self._statistics_column = column
         return column
-
-    def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
-        self._statistics_column = None
-        self.columns.set_statistics(column, statistics)

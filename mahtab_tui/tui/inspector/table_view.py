@@ -30,7 +30,6 @@ from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,
     TableAnswer,
-    TableColumns,
     TableModel,
     bars,
 )
@@ -69,23 +68,22 @@ except BaseException:
 """Never overwrites an existing file, and removes an incomplete one."""
 
 
-def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
+def rows_code(expression: str, table: TableModel) -> str:
     """Write code for a table's rows as they are sorted and filtered."""
-    names = [known.name for known in columns.headings.values()]
+    names = [known.name for known in table.headings.values()]
 
     def column(number: int) -> str:
-        heading = columns.headings.get(number)
-        all_known = len(names) == columns.count
+        heading = table.headings.get(number)
+        all_known = len(names) == table.column_count
         if heading is not None and all_known and names.count(heading.name) == 1:
             return repr(heading.name)
         return str(number)
 
     parts = [expression]
-    if arranged.sort is not None:
-        number, descending = arranged.sort
+    if table.arranged.sort is not None:
+        number, descending = table.arranged.sort
         parts.append(f"sort={column(number)}" + (", descending=True" if descending else ""))
-    if arranged.filters:
-        filters = [f"{column(number)}: {condition!r}" for number, condition in arranged.filters]
+    if filters := [f"{column(number)}: {text!r}" for number, text in table.arranged.filters]:
         parts.append(f"filters={{{', '.join(filters)}}}")
     return f"table_rows({', '.join(parts)})"
 
@@ -175,7 +173,7 @@ class TableView(View, ScrollView, can_focus=True):
         """Sorting and filters stay, unless the columns have changed."""
         before = self._table
         self._reset()
-        if self._table.columns.count == before.columns.count:
+        if self._table.column_count == before.column_count:
             self._table.arranged = before.arranged
         self._measure()
 
@@ -198,7 +196,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _visible_columns(self) -> list[int]:
-        return self._table.columns.visible(self._first_column, self._columns_room)
+        return self._table.visible(self._first_column, self._columns_room)
 
     @property
     def _label_width(self) -> int:
@@ -232,7 +230,7 @@ class TableView(View, ScrollView, can_focus=True):
         if not self.size:
             self.refresh()
             return
-        if self._table.columns.count:
+        if self._table.column_count:
             client, path = self.subject.client, self.subject.path
             request = self._table.next_request(self._visible_rows, self._visible_columns)
             if request is not None:
@@ -282,7 +280,7 @@ class TableView(View, ScrollView, can_focus=True):
         table, width = self._table, self.scrollable_content_region.width
         base, head = self.visual_style.rich_style, self._header_height
         row = self.scroll_offset.y + y - head
-        if y >= head and (row >= table.rows or not table.columns.count):
+        if y >= head and (row >= table.rows or not table.column_count):
             empty = Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)
             return Strip([empty]).crop_extend(0, width, base)
         ground = base
@@ -304,7 +302,7 @@ class TableView(View, ScrollView, can_focus=True):
         return segments
 
     def _header_text(self, line: int, column: int) -> tuple[str, Style]:
-        palette, columns, arranged = self.palette, self._table.columns, self._table.arranged
+        palette, table, arranged = self.palette, self._table, self._table.arranged
         if line == 0:
             mark = ""
             if arranged.sort is not None and arranged.sort[0] == column:
@@ -312,13 +310,13 @@ class TableView(View, ScrollView, can_focus=True):
             if column in dict(arranged.filters):
                 mark += "/"
             style = palette.person if column == self._column else palette.text
-            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
+            return f"{table.name(column)} {mark}".rstrip(), style + BOLD
         if line == 1:
-            return columns.type(column), palette.muted
-        if column not in columns.statistics:
-            waits = line == 2 and self._table.rows > 0
+            return table.type(column), palette.muted
+        if column not in table.statistics:
+            waits = line == 2 and table.rows > 0
             return "…" if waits else "", palette.hairline
-        found = columns.statistics[column]
+        found = table.statistics[column]
         if found is None:
             return "", palette.muted
         if found.top and line != 3:  # for a text column, show its most common values instead
@@ -351,10 +349,10 @@ class TableView(View, ScrollView, can_focus=True):
         return Segment(label, base + self.palette.muted)
 
     def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
-        columns = self._table.columns
-        text = fit_text(text, columns.width(column)).rstrip()
-        space = " " * (columns.width(column) - cell_len(text))
-        heading = columns.headings.get(column)
+        width = self._table.width(column)
+        text = fit_text(text, width).rstrip()
+        space = " " * (width - cell_len(text))
+        heading = self._table.headings.get(column)
         text = space + text if heading is not None and heading.right else text + space
         return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
 
@@ -362,10 +360,10 @@ class TableView(View, ScrollView, can_focus=True):
     def _empty_text(self) -> str:
         if self._table.arranged.filters:
             return "No row matches. x shows all again."
-        return "It has no rows." if self._table.columns.count else "It has no columns."
+        return "It has no rows." if self._table.column_count else "It has no columns."
 
     def _show_status(self) -> None:
-        table, columns, column = self._table, self._table.columns, self._column
+        table, column = self._table, self._column
         if table.busy:
             self.show_status((table.busy, "$moon"))
             return
@@ -374,12 +372,12 @@ class TableView(View, ScrollView, can_focus=True):
             where = f"match {self._row + 1:,} of {table.rows:,}" if table.rows else "no matches"
             where += f" (of {table.total_rows:,} rows)"
         parts: list[tuple[str, str] | str] = [(where, "$muted")]
-        if column in columns.headings:
-            parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
-            parts.append((f" {columns.type(column)}", "$muted"))
+        if column in table.headings:
+            parts += [("  ·  ", "$muted"), (table.name(column), "bold")]
+            parts.append((f" {table.type(column)}", "$muted"))
         if condition := dict(table.arranged.filters).get(column, ""):
             parts.append((f"  / {plain(condition)}", "$person"))
-        found = columns.statistics.get(column)
+        found = table.statistics.get(column)
         if found is not None and found.missing:
             parts.append((f"  {found.missing:,} missing", "$moon"))
         if found is not None and found.min:
@@ -389,17 +387,17 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _column_name(self) -> str:
-        return self._table.columns.name(self._column)
+        return self._table.name(self._column)
 
     @property
     def excerpt(self) -> Excerpt:
         table, opened = self._table, self.subject.opened
         if table.arranged == TableArrangement() or not opened.expression:
             return Excerpt(opened)
-        code = rows_code(opened.expression, table.arranged, table.columns)
+        code = rows_code(opened.expression, table)
         description = f"{table.rows:,} of {table.total_rows:,} rows"
         if table.arranged.sort is not None:
-            description += f", sorted by {table.columns.name(table.arranged.sort[0])}"
+            description += f", sorted by {table.name(table.arranged.sort[0])}"
         return Excerpt(replace(opened, expression=code), description)
 
     def action_move(self, rows: int, columns: int = 0) -> None:
@@ -409,14 +407,14 @@ class TableView(View, ScrollView, can_focus=True):
         self.action_move(direction * max(1, self._page_height - 1))
 
     def action_go(self, column: int) -> None:
-        self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
+        self._go_to(self._row, 0 if column == 0 else self._table.column_count - 1)
 
     def action_go_row(self, row: int) -> None:
         self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
         self._row = max(0, min(self._table.rows - 1, row))
-        self._column = max(0, min(self._table.columns.count - 1, column))
+        self._column = max(0, min(self._table.column_count - 1, column))
         top, height = self.scroll_offset.y, self._page_height
         if not top <= self._row < top + height:
             y = self._row if self._row < top else self._row - height + 1
@@ -425,14 +423,14 @@ class TableView(View, ScrollView, can_focus=True):
         self._fetch()
 
     def _show_column(self) -> None:
-        self._first_column = self._table.columns.scroll_to_show(
+        self._first_column = self._table.scroll_to_show(
             self._column, self._first_column, self._columns_room
         )
 
     def on_click(self, event: Click) -> None:
         x, column = event.x - self._label_width - COLUMN_GAP - 1, self._column
         for each in self._visible_columns:
-            x -= self._table.columns.width(each) + COLUMN_GAP
+            x -= self._table.width(each) + COLUMN_GAP
             if x < 0:
                 column = each
                 break
@@ -451,7 +449,7 @@ class TableView(View, ScrollView, can_focus=True):
             self._open(["cell", block.positions[index], self._column], label)
 
     def action_open_column(self) -> None:
-        if self._table.columns.count > 1:
+        if self._table.column_count > 1:
             self._open(["column", self._column], self._column_name)
 
     def _open(self, step: list[object], label: str) -> None:
@@ -482,7 +480,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._arrange(TableArrangement(), "")
 
     def _arrange(self, arranged: TableArrangement, busy: str) -> None:
-        if self._table.columns.count:
+        if self._table.column_count:
             self._table.arrange(arranged, busy)
             self._fetch()
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
-"""Starts a row that continues a line; not copied."""
 _NO_CHARACTER = (sys.maxsize, "")
 
 
@@ -45,6 +44,9 @@ class CodeRows(list[Row]):
         self._settled = 0
         """Characters whose highlighting is final."""
         self._settled_rows: list[Row] = []
+        self._head = ""
+        """The start of long code, which stays."""
+        self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
         """Show this code; if it grew, draw only its last lines."""
@@ -54,7 +56,9 @@ class CodeRows(list[Row]):
             self._settled, self._settled_rows = 0, []
         self._code = code
         if (ends := two_ends(code)) != [code]:
-            self[:] = [row for end in ends for row in self._draw_rows(end)]
+            if ends[0] != self._head:
+                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
+            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
             return
         tail = code[self._settled :]
         self[:] = [*self._settled_rows, *self._draw_rows(tail)]

@@ -83,7 +83,6 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Shrink the widest columns."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -223,7 +222,6 @@ class Markdown:
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks, separated by empty rows."""
         rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
         return [row._replace(bar=bar) for row in rows]
 

@@ -46,7 +46,6 @@ def add_separators(summary: str) -> str:
 
 
 def shorten_line(line: str) -> str:
-    """Shorten a long line to its two ends."""
     if len(line) <= WIDEST:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
@@ -54,15 +53,11 @@ def shorten_line(line: str) -> str:
 
 
 class Row(NamedTuple):
-    """One row, starting at the bar."""
-
     spans: Sequence[Span] = ()
     bar: Style | None = None
-    """None for an empty bar."""
     soft: bool = False
     """Whether the row continues the line above."""
     fill: Style | None = None
-    """Background up to the right edge."""
     indent: int = 0
     """Characters of a soft row that are not copied."""
     right: Sequence[Span] = ()
@@ -170,7 +165,6 @@ def paragraph(
 MARGIN = 1
 BAR, MARK = "▌", "▐"
 EDGE = MARGIN + 2
-"""Cells to the left of the text."""
 RIGHT = 1
 
 

@@ -207,7 +207,6 @@ def _visible_text(text: str) -> str:
 _WHEEL = 3
 
 StyledPart = tuple[int, int, Style]
-"""Start, end and style of a part of the text."""
 
 
 class LongTextView(Widget, can_focus=True):

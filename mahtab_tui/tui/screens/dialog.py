@@ -48,7 +48,6 @@ class Dialog(ModalScreen[ScreenResultType]):
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-    """Show a dialog, and call `then` with its answer, if there is one."""
 
     def answered(answer: Answer | None) -> None:
         if answer is not None:
@@ -58,8 +57,6 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 
 
 class TextDialog(Dialog[None]):
-    """Text over which commands may open other screens."""
-
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
@@ -112,8 +109,6 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
-    """Asks for a line; None if it is empty."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, value: str = "") -> None:

@@ -34,7 +34,6 @@ _NARROWEST = 20
 
 
 HelpRow = tuple[str, str, str]
-"""Group, keys and help."""
 
 
 def help_rows(keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
@@ -53,7 +52,6 @@ def help_rows(keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpR
 
 
 def _key_names(keys: str) -> str:
-    """Name keys as on the keyboard, such as ``/`` for Textual's slash."""
     names = []
     for key in map(str.strip, keys.split(",")):
         character = key_to_character(REPLACED_KEYS.get(key, key)) or ""

@@ -67,9 +67,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._option_numbers: list[int] = []
-        """Positions of the rows among the options, which include headings."""
         self.companion: Widget | None = None
-        """Beside the list."""
         self.below: Widget = Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -93,15 +91,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """Return the heading of a row's group."""
         return ""
 
     def describe(self, row: Row | None) -> Content:
-        """Return the text below the list about the row at the cursor."""
         return Content("Nothing matches." if row is None else "")
 
     def action_select(self) -> None:
-        """By default, return the row."""
         self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
 
     def find(self) -> None:
@@ -112,7 +107,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             act(row)
 
     def action_act(self, name: str) -> None:
-        """Call the method of this name with the row at the cursor."""
         self.act_on_chosen(getattr(self, name))
 
     @property
@@ -213,8 +207,6 @@ class ChooseOne(ListScreen[str | None, str]):
 
 
 class ChooseTheme(ChooseOne):
-    """Previews each theme at once."""
-
     def __init__(self, themes: Sequence[str], present: str) -> None:
         super().__init__("Theme", themes, present)
 
@@ -229,7 +221,6 @@ class ChooseTheme(ChooseOne):
 
 
 def short_path(path: str, project: Path) -> str:
-    """Abbreviate the project's folder to `.` and the home folder to `~`."""
     for folder, short in ((project, "."), (Path.home(), "~")):
         if path.startswith(f"{folder}/"):
             return f"{short}{path.removeprefix(str(folder))}"
@@ -240,8 +231,6 @@ _TITLE_WIDTH, _KEYS_WIDTH = 20, 16
 
 
 class CommandPalette(ListScreen[str | None, Command]):
-    """Returns the action of the chosen command."""
-
     heading_text = "Commands"
     hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
 
@@ -267,8 +256,6 @@ _MODEL_WIDTH = 26
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
-    """Returns a model's name; any can be typed."""
-
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
 
@@ -354,7 +341,6 @@ class KernelChoice(NamedTuple):
     kind: str
     """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
     name: str
-    """The interpreter, the address, or the session's id."""
     about: str
 
 
@@ -363,7 +349,6 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
-        """find: returns the other kernels; waits."""
         super().__init__()
         self._current = present
         self._find_others = find
@@ -457,7 +442,6 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
 
 
 PAUSE = 0.05
-"""Seconds without a key press before a search starts."""
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row]):
@@ -472,7 +456,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         self._waiting: list[Callable[[Row], object]] = []
 
     def search(self, typed: str) -> Any:
-        """Called on a thread."""
         raise NotImplementedError
 
     def show_found(self, found: Any, cursor: int | None) -> None:
@@ -488,9 +471,12 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
             for act in self._waiting:
                 self.act_on_chosen(act)
 
-        self.fetcher.ask(
-            "rows", partial(self.search, self.typed), show, self.show_status, pause=pause
-        )
+        def fail(sentence: str) -> None:
+            self._searching = False
+            self.show_count("")
+            self.show_status(sentence)
+
+        self.fetcher.ask("rows", partial(self.search, self.typed), show, fail, pause=pause)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
         return self.found

@@ -85,7 +85,6 @@ class OutputScreen(Dialog[None]):
             self.dismiss(None)
 
     def save(self, name: str, content: bytes) -> None:
-        """Ask for a file, write the content on a thread, and show the outcome."""
 
         def chosen(entered: str) -> None:
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer
@@ -122,11 +121,9 @@ MAX_READ = 10_000_000
 class Code(NamedTuple):
     text: str
     line: range | None
-    """The characters of the frame's line; None if there is no such line."""
 
 
 def frame_cell(frame: TracebackFrame) -> int | None:
-    """Return the number of a frame's cell; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10
     return int(number) if is_number and frame.file == f"{CELL}{number}]" else None
@@ -413,7 +410,6 @@ class PicturesScreen(OutputScreen):
         client: InspectorClient,
         folder: Path,
     ) -> None:
-        """pictures: type and base64."""
         super().__init__(client, folder)
         self._cell = cell
         self._pictures = pictures

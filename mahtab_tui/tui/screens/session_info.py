@@ -80,8 +80,6 @@ _NO_INSTRUCTIONS = (
 
 
 class InstructionsScreen(TextDialog):
-    """Shows the instructions, and lets the user trust the project's."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
     def __init__(self, read: Callable[[], FoundInstructions]) -> None:
@@ -132,8 +130,6 @@ OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Confirm):
-    """Shows the changes, then undoes them if the user wants that."""
-
     def __init__(
         self,
         cells: Sequence[int],

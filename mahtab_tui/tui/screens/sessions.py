@@ -68,7 +68,6 @@ class Preview(Container):
         self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        """Show records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
@@ -94,16 +93,13 @@ MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
-"""Maximum seconds that each search spends on indexing."""
 
 
 class ListResult(NamedTuple):
-    found: Found = Found([], False)
-    total: int = 0
-    open_now: Mapping[str, Holder] = {}
-    waiting: Mapping[str, str] = {}
-    """Descriptions of kernels without a screen, by session."""
-    problem: str = ""
+    found: Found
+    total: int
+    open_now: Mapping[str, Holder]
+    waiting: Mapping[str, str]
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
@@ -118,8 +114,6 @@ def sessions_screen(session: Session) -> SessionsScreen:
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
-    """Returns the session to open."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
         ("f2", "act('rename')", "Rename"),
@@ -152,35 +146,27 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._switch_problem = switch_problem
         self._mask = mask
         self._all = False
-        self._result = ListResult(problem="Nothing was read yet.")
+        self._result: ListResult
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        """As far as known; changed by searches."""
         self._shown: tuple[str, str] = "", ""
 
     def on_mount(self) -> None:
         self.show_count("looking…")
         self.find(None, pause=0)
 
-    @property
-    def _scope(self) -> str | None:
-        return None if self._all else self._project
-
     def search(self, typed: str) -> ListResult:
-        path, project = self._database, self._scope
-        try:
-            if self._unindexed:
-                self._unindexed = catch_up(path, _CATCH_UP_S)
-                self._detached = summarize_detached_kernels()
-            if wanted_words(typed):
-                found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
-            else:
-                rows = list_sessions(path, project, limit=MAX_SESSIONS)
-                found = Found([Hit(row, "") for row in rows], False)
-            count, open_now = count_sessions(path, project), locked_sessions()
-        except StoreError as error:
-            return ListResult(problem=str(error))
-        return ListResult(found, count, open_now, self._detached)
+        path, project = self._database, None if self._all else self._project
+        if self._unindexed:
+            self._unindexed = catch_up(path, _CATCH_UP_S)
+            self._detached = summarize_detached_kernels()
+        if wanted_words(typed):
+            found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
+        else:
+            rows = list_sessions(path, project, limit=MAX_SESSIONS)
+            found = Found([Hit(row, "") for row in rows], False)
+        count = count_sessions(path, project)
+        return ListResult(found, count, locked_sessions(), self._detached)
 
     def show_found(self, found: ListResult, cursor: int | None) -> None:
         if cursor is None:  # stay at the session
@@ -190,9 +176,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result = found
         super().show_found(found.found.hits, cursor)
         self.show_count(self._count(found))
-        if found.problem:
-            self.show_status(found.problem)
-        elif self._unindexed:
+        if self._unindexed:
             self.call_later(self._index_more)
 
     def _index_more(self) -> None:
@@ -201,8 +185,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
     def _count(self, answer: ListResult) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
-        if answer.problem:
-            return ""
         if self._unindexed:
             return f"{shown:,} found · {self._unindexed:,} still being read"
         if wanted_words(self.typed):
@@ -239,7 +221,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self._shown = "", ""
             self.fetcher.forget("preview")
             self._preview.show([])
-            return Content("" if self._result.problem else self._empty_text())
+            return Content("" if self._searching else self._empty_text())
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed

@@ -132,30 +132,20 @@ class EditSetting(Dialog[str | None]):
             )
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _changed(self) -> None:
         self._show_problem("")
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._take(event.value.strip())
-
     @work(exclusive=True)
-    async def _take(self, text: str) -> None:
-        problem = ""
+    async def _submitted(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
         try:
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
                 await asyncio.to_thread(check, self._entry.key, text)
-        except SettingsError as error:
-            problem = plain(str(error))
-        if not self.is_current:
-            return
-        if problem:
-            self._show_problem(problem)
-        else:
             self.dismiss(text)
+        except SettingsError as error:
+            self._show_problem(plain(str(error)))
 
     def _show_problem(self, text: str) -> None:
         self.query_one(".setting-wrong", Static).update(Content.styled(text, "$bad"))
@@ -321,7 +311,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Removed {key} from the file. {_effect_time(at_once)}"
 
     def _winner(self, key: str, file: Path) -> str:
-        """Name the source that overrides the file at the next start."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:

@@ -70,12 +70,10 @@ _TOKEN_CHARACTERS = 4
 class SkillRow(NamedTuple):
     name: str
     description: str
-    """What is wrong with the file, if it is broken."""
     file: Path | None
     content: str = ""
     broken: bool = False
     untrusted: Skill | None = None
-    """The skill, if it is the project's and not trusted."""
 
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
@@ -102,7 +100,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._project = project
         self._open_file = open_file
         self._count: int | None = None
-        """Of matches; None before the first search."""
         self._names = 0
         self._was_edited = False
         self._edited: set[Path] = set()
@@ -117,7 +114,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matches, best first, with invalid files, and their number."""
         if self._was_edited:
             self._was_edited = False
             self._library.invalidate()

@@ -56,7 +56,6 @@ from mahtab_tui.tui.search.drawing import (
     legend,
     one_line,
     short_cost,
-    short_number,
     short_time,
     span_cells,
     with_reruns,
@@ -64,7 +63,7 @@ from mahtab_tui.tui.search.drawing import (
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
-from mahtab_tui.tui.widgets.bars import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine, short_number
 
 LONGEST_POSITION = 60
 

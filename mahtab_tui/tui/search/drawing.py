@@ -24,6 +24,7 @@ from mahtab_tui.search.node import (
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.widgets.bars import short_number
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
 
@@ -85,12 +86,6 @@ def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, 
 def one_line(text: str) -> str:
     """Return the start of an external text on one line."""
     return " ".join(plain(text[:400]).split())
-
-
-def short_number(number: float) -> str:
-    if number >= 999_950:
-        return f"{number / 1e6:.1f}M"
-    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def short_time(seconds: float) -> str:
@@ -235,6 +230,7 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
+        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         tree, palette = line.tree, self.palette
@@ -257,7 +253,10 @@ class Drawing:
             case "answer":
                 return self._answer(line.node)
             case "bar":
-                cells = tree.coverage.cells(self.bar_width)
+                version, cells = self._covered.get(tree.id, (-1, []))
+                if version != tree.coverage.version:
+                    cells = tree.coverage.cells(self.bar_width)
+                    self._covered[tree.id] = tree.coverage.version, cells
                 seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
                 return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
             case "legend":

@@ -286,8 +286,8 @@ class Viewport:
         if entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
-        if len(rows) > room:
-            del rows[0]  # it is blank
+        if len(rows) > room:  # the blank row above goes first
+            rows = [*rows[1:room], Row()] if entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _reading_position(self, window: Window) -> RowPosition | None:

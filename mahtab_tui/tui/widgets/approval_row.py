@@ -106,7 +106,6 @@ _MAX_SHOWN = 80
 
 
 def find_search_tools(code: str) -> str:
-    """Return the functions that the code passes to a search's model."""
     if "tools" not in code:  # avoids loading the parser
         return ""
     if len(code) > LONGEST:
@@ -368,5 +367,4 @@ class ApprovalRow(PromptRow[Approval]):
 
 
 def _role(record: Approval) -> str:
-    """Return the colour of an agent; empty for the model."""
     return "" if record.guest is None else GUESTS[record.guest % len(GUESTS)]

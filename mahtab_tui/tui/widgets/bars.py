@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
-"""Columns below which some parts are left out."""
 
 FULL = 0.8
 """Share of the model's window from which to warn."""
@@ -52,14 +51,14 @@ _APPROVAL = {
 }
 
 
-def short_count(number: int) -> str:
-    if number >= 1_000_000:
+def short_number(number: float) -> str:
+    """Format ``980``, ``12.4k``, ``3.1M``."""
+    if number >= 999_950:
         return f"{number / 1e6:.1f}M"
-    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(number)
+    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def environment_name(executable: str) -> str:
-    """Return the name of a virtual environment, or nothing."""
     folder = PurePath(executable).parent
     name = folder.parent.name
     return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
@@ -179,7 +178,7 @@ class HeaderBar(Widget):
             share = window.tokens / window.size
             text = f"{share:.0%}" if narrow else f"window {share:.0%}"
             parts.append((text, "$bad" if share >= FULL else "$muted"))
-        spent = [f"{short_count(self.tokens)} tok"] if self.tokens and not narrow else []
+        spent = [f"{short_number(self.tokens)} tok"] if self.tokens and not narrow else []
         if self.cost is not None:
             spent.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
         if spent:

@@ -192,7 +192,6 @@ class PromptRow(Widget, Generic[R]):
         """An answer and its letter, which counts unless a key follows at once."""
         self._pending_timer: Timer | None = None
         self._requests: dict[str, R] = {}
-        """The first one is shown."""
 
     def on_mount(self) -> None:
         self.display = False
@@ -240,7 +239,6 @@ class PromptRow(Widget, Generic[R]):
                         self.refresh_question()
 
     def forget(self, request: str) -> None:
-        """Close a question, and show the next one."""
         if request != self._shown:
             self._requests.pop(request, None)
             return

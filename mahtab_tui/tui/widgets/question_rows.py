@@ -118,7 +118,6 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        """The first one is shown."""
         self._typed_ahead: list[str] = []
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
@@ -241,8 +240,6 @@ _CROSS = " ✕ "
 
 
 class QueueRow(Widget, can_focus=True):
-    """Shows the queued inputs."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
         ("down", "move(1)", "Down"),
@@ -374,7 +371,6 @@ class ReviewRow(PromptRow[Review]):
                 self._decide(action)
 
     def _decide(self, action: Action, reason: str = "") -> None:
-        """Ignored if nothing waits any more."""
         if request := self._shown:
             self.post_message(self.Decided(request, action, reason))
             self.forget(request)

@@ -77,7 +77,6 @@ def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]
 BINS = 40
 MOST_VALUES = 20_000_000
 """Values that a plot reads; of more, a sample."""
-_SAMPLED = 10
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
@@ -113,30 +112,17 @@ def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
     return {"kind": "histogram", "xs": xs, "ys": ys}
 
 
-def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
-    """Reduce values to a grid of means, None without numbers."""
-    numpy = sys.modules["numpy"]
-    rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
-    if not rows or not columns:
+def heat(values: Any, width: int, height: int) -> dict[str, Any]:
+    """Reduce values to a grid that fits, by leaving out rows and columns; None for no number."""
+    if not values.size:
         raise InspectionError("There are no numbers.")
-    row_step = max(1, values.shape[0] // rows // _SAMPLED)
-    column_step = max(1, values.shape[1] // columns // _SAMPLED)
-    part = values[::row_step, ::column_step].astype("f8")
-    deadline.check()
-    known = numpy.isfinite(part)
-    edges = [
-        numpy.arange(count) * size // count for count, size in zip((rows, columns), part.shape)
-    ]
-
-    def add(cells: Any) -> Any:
-        return numpy.add.reduceat(numpy.add.reduceat(cells, edges[0], axis=0), edges[1], axis=1)
-
-    counts = add(known.astype("i4"))
-    means = add(numpy.where(known, part, 0.0)) / numpy.maximum(counts, 1)
-    grid = [
-        [mean if count else None for mean, count in zip(*row)]
-        for row in zip(means.tolist(), counts.tolist())
-    ]
+    numpy = sys.modules["numpy"]
+    rows, columns = (
+        numpy.arange(min(most, size)) * size // min(most, size)
+        for most, size in zip((height, width), values.shape)
+    )
+    part = values[numpy.ix_(rows, columns)].astype("f8").tolist()
+    grid = [[value if math.isfinite(value) else None for value in row] for row in part]
     return {"kind": "heat", "grid": grid}
 
 

@@ -202,7 +202,7 @@ class Inspection:
             return content.histogram(values, deadline)
         width, height = max(1, asked["width"]), max(1, asked["height"])
         if values.ndim == 2:
-            return content.heat(values, width, height, deadline)
+            return content.heat(values, width, height)
         return content.line(values, width, deadline)
 
     def _text(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:

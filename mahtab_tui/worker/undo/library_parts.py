@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import math
 import sys
 from typing import Any
 
@@ -12,23 +13,19 @@ from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
 
-def _array_owner(array: Any) -> Values:
+def _array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), plain_array(array)
-    if not is_subclass(type(base), numpy_array):
-        if plain.flags.writeable and _is_mapped(base):
-            raise ValueError("others may write to its memory")
-        if plain.dtype.hasobject and plain.dtype.names is not None:
+    layout = marshal.dumps((plain.shape, plain.strides), 2)
+    start = plain.__array_interface__["data"][0]
+    values = [layout, start, plain.dtype, plain.flags.writeable, base]
+    if is_subclass(type(base), numpy_array):
+        return values
+    if plain.flags.writeable and _is_mapped(base):
+        raise ValueError("others may write to its memory")
+    if plain.dtype.hasobject:
+        if plain.dtype.names is not None:
             raise ValueError("undo does not handle records of objects")
-    return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
-
-
-def _array(array: Any) -> Values:
-    numpy_array, plain = get_if_loaded("numpy", "ndarray"), plain_array(array)
-    values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
-    if plain.dtype.hasobject and not is_subclass(
-        type(numpy_array.base.__get__(array)), numpy_array
-    ):
         values += plain.ravel().tolist()
     return values
 
@@ -47,11 +44,19 @@ def _objects_in(array: Any) -> int:
 
 def _put_array(array: Any, values: Values) -> None:
     numpy = sys.modules["numpy"]
-    layout, writeable, *items = values
+    layout, _, dtype, writeable, _, *items = values
     shape, strides = marshal.loads(layout)
-    if plain_array(array).shape != shape:
-        numpy.ndarray.shape.__set__(array, shape)
-    if plain_array(array).strides != strides:
+    plain = plain_array(array)
+    if plain.dtype != dtype:
+        numpy.ndarray.dtype.__set__(array, dtype)
+    if plain.shape != shape:
+        if plain.size == math.prod(shape):
+            numpy.ndarray.shape.__set__(array, shape)
+        else:
+            _set_writeable(array, True)
+            numpy.ndarray.resize(array, shape, refcheck=False)
+        plain = plain_array(array)
+    if plain.strides != strides:
         numpy.ndarray.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
@@ -168,10 +173,7 @@ def _put_random(value: Any, state: Any) -> None:
 
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
-        "numpy: ndarray": (
-            Part(_array_owner, has_memory=True),
-            Part(_array, _put_array, size=_objects_in),
-        ),
+        "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
             Part(_generator, _put_generator, _load_state),
