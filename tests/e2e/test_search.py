@@ -44,7 +44,7 @@ def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "Demo model (rules, no AI)" in result.stdout
     assert all(number in result.stdout for number in ("0077777", "0197777", "0317777"))
-    assert "1 call (" in result.stderr
+    assert "calls: 1 (" in result.stderr
 
 
 def test_answer_is_printed_alone_and_the_log_has_the_rest(
@@ -121,7 +121,7 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[.
         ("2>&-", 0, "three\n", ""),
         ("2>/dev/full", 0, "three\n", ""),
         (">/dev/full", 1, "", "stdout cannot be written: No space left on device."),
-        ("<&-", 0, "three\n", "1 call ("),
+        ("<&-", 0, "three\n", "calls: 1 ("),
     ],
 )
 def test_missing_or_full_stream_does_not_crash(
