@@ -77,7 +77,7 @@ def _echoes() -> Iterator[Row]:
             terminal.wait(r"\+ f DataFrame")
             terminal.press("ctrl+o")
             terminal.type("n")
-            terminal.press_until("enter", "10,000,000")
+            terminal.press_until("enter", "row 1 of 10,000,000", asked="Look inside")
             for what, keys in (("is seen", ""), ("is sorted", "s")):
                 terminal.type(f"{keys}/")
                 terminal.wait("or a text")
