@@ -155,7 +155,7 @@ def attach(
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
-        return DetachedKernel(local=here), reattach(store, past, here.kernel.cell)
+        return DetachedKernel(local=here), reattach(store, past, here.cell)
     for noted in noted_kernels(store.session):
         if settings.kernel in (None, noted.station.address):
             elsewhere = _attach_remote(noted)
