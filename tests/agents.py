@@ -41,8 +41,7 @@ def words(text: str, **more: Any) -> dict[str, Any]:
 
 
 class Desk(logging.Handler):
-    """A session in this process, with all the records of its bus. What `when` says is done as soon
-    as a record comes."""
+    """A session in this process, with all the records of its bus."""
 
     def __init__(
         self, folder: Path, namespace: dict[str, Any] | None = None, kernel: Kernel | None = None
@@ -67,7 +66,6 @@ class Desk(logging.Handler):
                 reaction[1](value)
 
     def replay(self, *lines: dict[str, Any]) -> ChatReplay:
-        """A model that has these answers."""
         path = self._folder / f"answers-{len(list(self._folder.glob('answers-*')))}.jsonl"
         path.write_text("\n".join(json.dumps(line) for line in lines), "utf-8")
         return ChatReplay.from_file(path)
@@ -95,7 +93,6 @@ class Desk(logging.Handler):
         )
 
     def nodes(self, *lines: dict[str, Any], max_turns: int = 5) -> Nodes:
-        """The nodes over a model with these answers."""
         return Nodes(self.replay(*lines), self.host, max_turns)
 
     def run(
@@ -105,26 +102,21 @@ class Desk(logging.Handler):
         max_turns: int = 5,
         **options: Any,
     ) -> AgentState:
-        """One turn with these answers, in which a call of its own checks what ran."""
         graph = create_repl_graph(
             self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options}
         )
         return run_graph(graph, create_initial_state(prompt), self.host)
 
     def of(self, tag: str) -> list[Record]:
-        """The records of a tag."""
         return [record for record in self.records if record.tag == tag]
 
     def doings(self) -> list[str]:
-        """Activities that the agent reported, in order."""
         return [str(record.attrs["state"]) for record in self.of(tags.AGENT)]
 
     def approvals(self) -> list[str]:
-        """States of the approvals, in order."""
         return [str(record.attrs["state"]) for record in self.of(tags.APPROVAL)]
 
     def notices(self, level: str) -> list[str]:
-        """The notices of a level."""
         return [record.text for record in self.of(tags.NOTICE) if record.attrs["level"] == level]
 
 

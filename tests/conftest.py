@@ -54,6 +54,14 @@ STDERR = pytest.StashKey[int]()
 NUMBERS = itertools.count()
 
 
+_PERSONAL = tuple(
+    "MAHTAB_ ANTHROPIC_ CLAUDE OPENAI_ OTEL_ XDG_ PYTHONSTARTUP KITTY_ TERM_PROGRAM".split()
+)
+_OF_A_TERMINAL = (
+    "NO_COLOR FORCE_COLOR CLICOLOR_FORCE VISUAL EDITOR TMUX COLUMNS LINES DISPLAY WAYLAND_DISPLAY"
+).split()
+
+
 @pytest.fixture(autouse=True)
 def close_figures() -> Iterator[None]:
     """Cells that run in this process leave no open figures to the next test, whose first cell would
@@ -67,48 +75,17 @@ def close_figures() -> Iterator[None]:
 def home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """An empty home folder; the environment says nothing of the person's own set-up. Kernels that
-    wait there are ended with the test."""
+    """An empty home folder; the environment says nothing of the person's own set-up."""
     # By a number of our own: pytest looks for the next one among all folders of the run, at each
     # test.
     folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))
     for name in list(os.environ):
-        if name.startswith(
-            (
-                "MAHTAB_",
-                "ANTHROPIC_",
-                "CLAUDE",
-                "OPENAI_",
-                "OTEL_",
-                "XDG_",
-                "PYTHONSTARTUP",
-                "KITTY_",
-                "TERM_PROGRAM",
-            )
-        ):
+        if name in _OF_A_TERMINAL or name.startswith(_PERSONAL):
             monkeypatch.delenv(name)
-    for name in (
-        "LLAMACPP",
-        "LMSTUDIO",
-        "VLLM",
-        "OLLAMA",
-    ):  # servers of this machine: nobody answers there
-        monkeypatch.setenv(f"{name}_HOST", "127.0.0.1:1")
-    for name in (
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "CLICOLOR_FORCE",
-        "VISUAL",
-        "EDITOR",
-        "TMUX",
-        "COLUMNS",
-        "LINES",
-        "DISPLAY",
-        "WAYLAND_DISPLAY",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("LLAMACPP", "LMSTUDIO", "VLLM", "OLLAMA"):
+        monkeypatch.setenv(f"{name}_HOST", "127.0.0.1:1")  # nobody answers there
     yield folder
     end_waiting_kernels(folder)
 
@@ -167,8 +144,7 @@ def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the run's own stderr: while a test runs, its output is captured. All processes of the
-    run share one server of programs."""
+    """Keep the run's own stderr: while a test runs, its output is captured."""
     config.stash[STDERR] = os.dup(2)
     if not hasattr(config, "workerinput"):
         warm.prepare()

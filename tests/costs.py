@@ -1,5 +1,4 @@
-"""Which tests are slow: ``python -m tests.costs`` runs all of them, and writes those that cost much
-into `slow.txt`, which `conftest` reads."""
+"""Which tests are slow."""
 
 from __future__ import annotations
 
@@ -48,7 +47,6 @@ def name_of(item: pytest.Item) -> str:
 
 
 def _work() -> float:
-    """Return the processor time of this process and of its children that have ended."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -72,7 +70,7 @@ def costly(measured: str) -> list[str]:
 
 
 def main() -> int:
-    """Run all tests, and write the list if none failed. Returns pytest's exit code."""
+    """Run all tests, and write the list if none failed."""
     with tempfile.NamedTemporaryFile("r") as file:
         command = [sys.executable, "-m", "pytest", "-p", "tests.costs", "-m", "slow or not slow"]
         code = subprocess.run(command, env=os.environ | {_VARIABLE: file.name}).returncode

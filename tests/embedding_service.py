@@ -27,8 +27,6 @@ class EmbeddingService:
     """State and requests of the service."""
 
     def __init__(self, topics: Mapping[str, str], length: int = 96) -> None:
-        """topics: of each word its topic; other words are topics of their own, and count less.
-        length: numbers in a vector."""
         self._topics = topics
         self._length = length
         self._known: dict[str, list[float]] = {}
@@ -45,7 +43,6 @@ class EmbeddingService:
 
     @property
     def texts(self) -> list[str]:
-        """All texts that were sent, in order."""
         return [
             text
             for body in self.asked

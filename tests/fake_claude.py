@@ -112,7 +112,6 @@ class FakeClaude:
 
     @property
     def received(self) -> list[dict[str, Any]]:
-        """Its notes, in order: its start (argv, env, …), prompts, control requests."""
         return (
             [
                 json.loads(line)

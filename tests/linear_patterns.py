@@ -1,10 +1,5 @@
 """Tries each regular expression of parts of the program on texts that would keep a quadratic one
-busy for minutes. Run as a program.
-
-A text is a piece of what the pattern matches, again and again, behind a beginning and before an end
-that does not fit. The pieces are made from the pattern itself, so a new pattern is tried as soon as
-it is there.
-"""
+busy for minutes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Gives hostile texts of 100,000 characters to each reader of texts from outside. Run as a program,
-with the names of the pieces that they repeat."""
+"""Gives hostile texts of 100,000 characters to each reader of texts from outside."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The tables of the manual, made from the program's own registries. ``python -m tests.manual``
-writes them into the pages."""
+"""The tables of the manual, made from the program's own registries."""
 
 from __future__ import annotations
 

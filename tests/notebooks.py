@@ -208,7 +208,6 @@ def write(notebook: Any, path: Path, layout: int = 0) -> Path:
 
 
 def _with_odd(*cells: Any) -> Any:
-    """A notebook that is not valid, as some programs write them."""
     return nbformat.from_dict(
         {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)}
     )

@@ -15,7 +15,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,8 +142,7 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
 
 
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
-    """One run, in this process; `begun` is called before each action. Raises what has ended the
-    application."""
+    """One run, in this process; `begun` is called before each action."""
     chance = random.Random(seed)
     settings = load_settings(
         model="demo", approval=chance.choice(("ask", "review", "auto")), share=False
@@ -189,90 +187,45 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
         history.close()
 
 
-def runs(seeds: range, count: int = ACTIONS) -> list[int]:
-    """One run for each seed, in a home and a project of their own, which are the process's from
-    then on; the seeds that failed."""
+def run_here(seed: int) -> None:
+    """One run in a home and a project of its own, which are the process's from then on."""
     folder = Path(tempfile.mkdtemp(prefix="mahtab-random-"))
     project = folder / "project"
     project.mkdir()
     os.environ.update(HOME=str(folder), EDITOR="true", VISUAL="true", MAHTAB_KEEP_KERNEL="0")
     os.chdir(project)
-    write_skill(
-        project / "skills",
-        "tidy",
-        "How to tidy a room. Use when nothing can be found.",
-        "# Tidy\n\n1. Put **things** away.\n",
-    )
+    description = "How to tidy a room. Use when nothing can be found."
+    write_skill(project / "skills", "tidy", description, "# Tidy\n\n1. Put **things** away.\n")
     (project / "data.csv").write_text("a,b\n1,2\n3,4\n", "utf-8")
-    failed = []
-    for seed in seeds:
-        try:
-            asyncio.run(
-                run(
-                    seed,
-                    count,
-                    lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2),
-                )
-            )
-        except Exception:
-            failed.append(seed)
-            traceback.print_exc()
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-        print(f"seed {seed}: {'failed' if seed in failed else 'passed'}", flush=True)
-    return failed
+
+    def watch() -> None:
+        faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2)
+
+    asyncio.run(run(seed, ACTIONS, watch))
+    faulthandler.cancel_dump_traceback_later()
 
 
 def main() -> int:
-    """Each block of seeds in a process of its own, so that one that freezes ends only that."""
+    """Each run in a process of its own, so that one that freezes ends only that."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, help="how many runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--here", action="store_true", help="in this process")
     given = parser.parse_args()
-    seeds = range(given.first, given.first + given.count)
-    if given.here:
-        return 1 if runs(seeds) else 0
-    failed, passed = [], 0
-    while seeds:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.random_input",
-            str(min(10, len(seeds))),
-            "--first",
-            str(seeds[0]),
-            "--here",
-        ]
+    failed = []
+    for seed in range(given.first, given.first + given.count):
+        command = f"from tests.random_input import run_here; run_here({seed})"
         done = subprocess.run(
-            command,
+            [sys.executable, "-c", command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            check=False,
         )
-        ended = [
-            line.split()[1][:-1]
-            for line in done.stdout.splitlines()
-            if line.startswith("seed ") and line.endswith(("passed", "failed"))
-        ]
-        passed += done.stdout.count(": passed\n")
         if done.returncode:
-            print(done.stdout, flush=True)
-            failed += [
-                line
-                for line in done.stdout.splitlines()
-                if line.startswith("seed ") and line.endswith("failed")
-            ]
-            if len(ended) < min(10, len(seeds)):  # frozen, or ended without a word
-                failed.append(
-                    f"seed {seeds[0] + len(ended)}: ended the process with {done.returncode}"
-                )
-                ended.append("")
-        seeds = seeds[len(ended) :]
-        print(f"{passed} passed, {len(failed)} failed, {len(seeds)} to come", flush=True)
-    print(*failed, sep="\n")
+            print(done.stdout)
+            failed.append(seed)
+        print(f"seed {seed}: {'failed' if done.returncode else 'passed'}", flush=True)
+    print(f"{given.count} runs, failed seeds:", *failed)
     return 1 if failed else 0
 
 

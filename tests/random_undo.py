@@ -41,38 +41,25 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
     if not done.exact:
         return f"seed {seed}: not exact: {done.not_restored}"
     found = []
+
+    def compare(wanted: str, what: str) -> None:
+        if (now := _digest(cells)) == wanted:
+            return
+        found.append(f"seed {seed}: {what} differs")
+        if verbose:
+            found.extend(
+                difflib.unified_diff(wanted.splitlines(), now.splitlines(), lineterm="", n=2)
+            )
+
     if rng.random() < 0.5:
         cells.kernel.redo()
-        if _digest(cells) != states[-1]:
-            found.append(f"seed {seed}: redo differs")
-            found += (
-                difflib.unified_diff(
-                    states[-1].splitlines(),
-                    _digest(cells).splitlines(),
-                    "before",
-                    "after",
-                    lineterm="",
-                    n=2,
-                )
-                if verbose
-                else ()
-            )
+        compare(states[-1], "redo")
         cells.kernel.undo(numbers[back])
-    now = _digest(cells)
-    if now != states[back]:
-        found.append(f"seed {seed}: undo of {len(numbers) - back} cells differs")
-        found += (
-            difflib.unified_diff(
-                states[back].splitlines(), now.splitlines(), "before", "after", lineterm="", n=2
-            )
-            if verbose
-            else ()
-        )
+    compare(states[back], f"undo of {len(numbers) - back} cells")
     return "\n".join(found)
 
 
 def _digest(cells: Cells) -> str:
-    """Read while no cell runs: a cell would end what can be redone."""
     found = cells.kernel.inspect("probe")
     assert not found.error, found.error
     return found.text

@@ -76,26 +76,22 @@ class Seat:
         self.output.append(" ".join(map(str, values)) + "\n")
 
     async def rlm(self, query: str, *parts: str | tuple[int, int]) -> list[str]:
-        """The answers of sub-searches of several parts; failed ones are marked."""
         return await self._call(
             "rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True}
         )
 
     async def llm(self, query: str, part: str | tuple[int, int] | None = None) -> str:
-        """The answer of a plain call."""
         return (
             await self._call("llm", {"query": query, "part": None if part is None else _part(part)})
         )[0]
 
     def partition(self, n: int) -> list[tuple[int, int]]:
-        """Spans of n parts."""
         size = -(-len(self.text) // n)
         return [
             (start, min(len(self.text), start + size)) for start in range(0, len(self.text), size)
         ]
 
     def final(self, text: str, *spans: tuple[int, int]) -> None:
-        """Give the answer, and end."""
         self.host.send("final", {"text": text, "spans": [list(span) for span in spans]})
         raise Final
 
@@ -233,14 +229,12 @@ class Story(list[Record]):
         ]
 
     def finals(self) -> dict[str, tuple[str, str]]:
-        """State and answer of each node that has ended; the nodes in order of their ends."""
         return {
             record.attrs["node"]: (record.attrs["state"], record.text)
             for record in self.of(tags.RLM_FINAL)
         }
 
     def begun(self) -> list[str]:
-        """The nodes, in the order in which they began."""
         return [record.attrs["node"] for record in self.of(tags.RLM_CALL, event="begin")]
 
 
@@ -253,7 +247,6 @@ class Bench:
         self._searches: list[Search] = []
 
     def search(self, turns: Mapping[str, Turn]) -> Search:
-        """A search whose code is these turns."""
         self.sandboxes = ScriptedSandboxes(turns)
         search = Search(self.story.append, lambda: self.sandboxes)
         self._searches.append(search)
@@ -268,7 +261,6 @@ class Bench:
         asking: Asking = "run",
         **limits: Any,
     ) -> SearchAnswer:
-        """A tree whose models all answer so; no text is too small for it."""
         model = reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply)
         within = Limits(**{"small": 0, "max_depth": 3, **limits})
         return self.search(turns).run("what?", text, model=model, limits=within, asking=asking)
@@ -286,7 +278,6 @@ class Bench:
         return running
 
     def close(self) -> None:
-        """End all searches. Whatever happened in them, their events must make whole trees."""
         for search in self._searches:
             search.close()
         check(self.story)

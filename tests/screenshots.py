@@ -1,5 +1,4 @@
-"""Pictures for the README and the manual, of the real program on a terminal. ``python -m
-tests.screenshots`` writes them."""
+"""Pictures for the README and the manual, of the real program on a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +32,6 @@ _LOG = "\n".join(
 
 
 def _ask(screen: Terminal) -> None:
-    """A question is answered, and the code of the next answer waits."""
     screen.enter("total = sum(row['price'] for row in orders)")
     screen.wait(r"\+ total")
     screen.enter("`first 3 of cities")

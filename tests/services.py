@@ -134,7 +134,6 @@ class LocalServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print what a handler raised; not that a client has gone, perhaps long after its test."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -181,11 +180,9 @@ class Protocol(NamedTuple):
     content: str = "text/event-stream"
 
     def reply(self, *words: str) -> Reply:
-        """A whole answer, well behaved."""
         return self.sending([*map(self.words, words), *self.end])
 
     def sending(self, pieces: Iterable[Piece], *, drop: bool = False) -> Reply:
-        """An answer of pieces."""
         return Reply([*self.begin, *pieces], 200, {"content-type": self.content}, drop)
 
 

@@ -1,10 +1,4 @@
-"""Starts the application many times with imports that take long now and then: `python -m
-tests.slow_imports RUNS [SEED]`.
-
-Each run is a process of its own, forked from one that has loaded what the first picture needs. It
-runs a cell and asks a question at once, so that the main thread and others want their libraries at
-the same time. A line of JSON tells what a run came to.
-"""
+"""Starts the application many times with imports that take long now and then."""
 
 from __future__ import annotations
 
@@ -69,7 +63,6 @@ class SlowImports(importlib.abc.MetaPathFinder):
             )
 
             def slowly(spec: ModuleSpec) -> ModuleType | None:
-                """While it takes long the module is locked, and not yet to be seen by others."""
                 self._begun = self._begun or not IMPORTS._screen_is_done.is_set()
                 if self._begun:
                     who = (
@@ -98,7 +91,6 @@ class SlowImports(importlib.abc.MetaPathFinder):
         return sorted(both - NO_LIBRARIES)
 
     def early(self) -> list[str]:
-        """The libraries that others have imported before the main thread had its own."""
         return sorted(self.libraries["others"] - NO_LIBRARIES)
 
 
@@ -157,35 +149,7 @@ def run_once(seed: int) -> dict[str, Any]:
     }
 
 
-def run_forked(seed: int) -> dict[str, Any]:
-    """`run_once` in a child of this process."""
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        os.close(read)
-        os.dup2(2, 1)  # what a cell prints while the session closes is none of the lines
-        try:
-            os.write(write, json.dumps(run_once(seed)).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        report = pipe.read()
-    _, status = os.waitpid(child, 0)
-    result: dict[str, Any] = (
-        json.loads(report)
-        if report
-        else {
-            "seed": seed,
-            "failures": [f"It died: {status}."],
-            "of_two": [],
-            "early": [],
-            "others": 0,
-        }
-    )
-    return result
-
-
 if __name__ == "__main__":
-    runs, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    for number in range(first, first + runs):
-        print(json.dumps(run_forked(number)), flush=True)
+    lines = os.dup(1)
+    os.dup2(2, 1)  # what a cell prints while the session closes is none of the lines
+    os.write(lines, json.dumps(run_once(int(sys.argv[1]))).encode() + b"\n")

@@ -21,7 +21,7 @@ needs_sshd = pytest.mark.skipif(
 
 
 class SshServer:
-    """Runs until `close`. A client's configuration file stands for the user's ``~/.ssh``."""
+    """Runs until `close`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,11 +54,9 @@ class SshServer:
         wait_for(lambda: log.exists() and "Server listening on" in log.read_text())
 
     def new_host_key(self) -> None:
-        """Replace the server's key."""
         _key(self.folder / "hostkey", "")
 
     def new_user_key(self, name: str, passphrase: str) -> None:
-        """Make a key that may log in."""
         _key(self.folder / name, passphrase)
         with (self.folder / "authorized").open("a") as authorized:
             authorized.write((self.folder / f"{name}.pub").read_text())

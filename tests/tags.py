@@ -1,4 +1,4 @@
-"""The tags of records: `tags.USER_CHAT` is "user-chat"."""
+"""The tags of records."""
 
 from mahtab_tui.bus.records import KINDS
 

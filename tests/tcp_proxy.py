@@ -12,7 +12,6 @@ class TcpProxy:
     """Passes everything on in both directions."""
 
     def __init__(self, port: int) -> None:
-        """port: the server's."""
         self.to = port
         """The server's port, for new connections."""
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field
 
 
 def calls(*asked: tuple[str, dict[str, Any] | str], words: str = "") -> list[AIMessageChunk]:
-    """An answer that calls tools: name, and arguments (a text is sent as it is). Each call comes in
-    three pieces, and so do all at once."""
+    """An answer that calls tools: name, and arguments (a text is sent as it is)."""
     pieces = [AIMessageChunk(content=words)] if words else []
     written = [
         arguments if isinstance(arguments, str) else json.dumps(arguments) for _, arguments in asked

@@ -1,5 +1,4 @@
-"""Random changes to everything in a kernel's namespace, and a digest of it. Imports nothing of the
-tests."""
+"""Random changes to everything in a kernel's namespace, and a digest of it."""
 
 from __future__ import annotations
 
@@ -163,7 +162,8 @@ def _set_item(thing: Any, rng: random.Random, things: list[Any]) -> None:
     thing[rng.randrange(len(thing))] = _new(rng, things, 2)
 
 
-_LIST: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_Change = Callable[[Any, random.Random, list[Any]], object]
+_LIST: list[_Change] = [
     lambda thing, rng, things: thing.append(_new(rng, things, 2)),
     lambda thing, rng, things: thing.pop(rng.randrange(len(thing))),
     lambda thing, rng, things: thing.insert(0, _new(rng, things, 2)),
@@ -172,35 +172,35 @@ _LIST: list[Callable[[Any, random.Random, list[Any]], object]] = [
     lambda thing, rng, things: thing.extend([_atom(rng), _atom(rng)]),
     _set_item,
 ]
-_DICT: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_DICT: list[_Change] = [
     lambda thing, rng, things: thing.__setitem__(_key(rng), _new(rng, things, 2)),
     lambda thing, rng, things: thing.pop(rng.choice(list(thing))),
     lambda thing, rng, things: thing.clear(),
     lambda thing, rng, things: thing.__setitem__(key := rng.choice(list(thing)), thing.pop(key)),
 ]
-_SET: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_SET: list[_Change] = [
     lambda thing, rng, things: thing.add(_key(rng)),
     lambda thing, rng, things: thing.pop(),
 ]
-_BYTES: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_BYTES: list[_Change] = [
     lambda thing, rng, things: thing.extend(b"x"),
     lambda thing, rng, things: thing.__setitem__(0, rng.randrange(256)),
 ]
-_OBJECT: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_OBJECT: list[_Change] = [
     lambda thing, rng, things: setattr(
         thing, rng.choice(["left", "right", "a0", "a1", "b"]), _new(rng, things, 2)
     ),
     lambda thing, rng, things: delattr(thing, rng.choice(["left", "right", "a0", "a1", "b"])),
     lambda thing, rng, things: setattr(Plain, "shared", _new(rng, things, 1)),
 ]
-_ARRAY: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_ARRAY: list[_Change] = [
     lambda thing, rng, things: thing.fill(rng.randrange(100)),
     lambda thing, rng, things: thing.__setitem__(slice(1, 3), rng.randrange(100)),
     lambda thing, rng, things: setattr(thing, "shape", (2, -1)),
     lambda thing, rng, things: setattr(thing.flags, "writeable", False),
     lambda thing, rng, things: thing.sort(),
 ]
-_FRAME: list[Callable[[Any, random.Random, list[Any]], object]] = [
+_FRAME: list[_Change] = [
     lambda thing, rng, things: thing.__setitem__(rng.choice("abcd"), rng.random()),
     lambda thing, rng, things: thing.__delitem__(rng.choice("abcd")),
     lambda thing, rng, things: thing.insert(0, f"n{rng.randrange(9)}", 1),
@@ -214,7 +214,7 @@ _FRAME: list[Callable[[Any, random.Random, list[Any]], object]] = [
 ]
 
 
-def _changes_of(thing: Any) -> list[Callable[[Any, random.Random, list[Any]], object]]:
+def _changes_of(thing: Any) -> list[_Change]:
     if isinstance(thing, (list, collections.deque)):
         return _LIST
     if isinstance(thing, dict):

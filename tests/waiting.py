@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Until something is so. Raises AssertionError when it takes too long."""
+    """Until something is so."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it does not come to be"

@@ -1,9 +1,5 @@
 """The program started quickly: forked from a process that has loaded already what takes most of its
-start.
-
-It is a process of its own with the arguments, environment, folder and files that it was given. What
-is about the start itself is tested with the program as it is installed.
-"""
+start."""
 
 from __future__ import annotations
 
@@ -118,8 +114,7 @@ class Forked:
         self.pid: int = marshal.load(self._file)
 
     def wait(self, *, block: bool, seconds: float | None = None) -> int | None:
-        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later.
-        Not to be called again after a code."""
+        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later."""
         if not select.select([self._connection], [], [], seconds if block else 0)[0]:
             return None
         code: int = marshal.load(self._file)
@@ -140,7 +135,6 @@ class Piped(NamedTuple):
         return self.program.pid
 
     def wait(self, seconds: float = 60.0) -> int | None:
-        """Its exit code (negative: the signal), or None if it goes on for longer."""
         return self.program.wait(block=True, seconds=seconds)
 
 

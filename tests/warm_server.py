@@ -1,5 +1,4 @@
-"""Forks the program, and pytest's workers, for `tests.warm`: `python -P warm_server.py ADDRESS`,
-until stdin ends."""
+"""Forks the program, and pytest's workers, for `tests.warm`."""
 
 from __future__ import annotations
 

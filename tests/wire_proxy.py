@@ -1,10 +1,4 @@
-"""A command between host and machine that delays and cuts: ``python wire_proxy.py FOLDER
-COMMAND…``. The files of FOLDER say what it does.
-
-``delay`` holds the milliseconds each way. ``cut-PID`` ends this proxy, ``freeze-PID`` stops it from
-carrying anything, ``half-PID`` ends it in the middle of what it carries. ``refuse`` lets it end at
-once.
-"""
+"""A command between host and machine that delays and cuts."""
 
 from __future__ import annotations
 

@@ -1,75 +1,37 @@
-"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m
-tests.benchmarks [NAME ...]``.
+"""Prints the numbers to reach, beside bare baselines of the same run: ``python -m tests.benchmarks
+[NAME ...]``.
 
-``python -m tests.benchmarks answers --help`` and ``searches --help`` say how a real model is judged;
-``first_search`` times the first search of a script.
+``answers``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
 
-import tests.benchmarks.detached as detached
-import tests.benchmarks.inspector as inspector
-import tests.benchmarks.jupyter as jupyter
-import tests.benchmarks.kernel as kernel
-import tests.benchmarks.knowledge as knowledge
-import tests.benchmarks.mcp as mcp
-import tests.benchmarks.recursion as recursion
-import tests.benchmarks.remote as remote
-import tests.benchmarks.sandbox as sandbox
-import tests.benchmarks.saving as saving
-import tests.benchmarks.screen as screen
-import tests.benchmarks.sessions as sessions
-import tests.benchmarks.transcript as transcript
-import tests.benchmarks.undo as undo
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.table import print_table
 
-GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
-    "kernel": kernel.rows,
-    "undo": undo.rows,
-    "saving": saving.rows,
-    "detached": detached.rows,
-    "jupyter": jupyter.rows,
-    "remote": remote.rows,
-    "inspector": inspector.rows,
-    "transcript": transcript.rows,
-    "screen": screen.rows,
-    "sandbox": sandbox.rows,
-    "recursion": recursion.rows,
-    "mcp": mcp.rows,
-    "knowledge": knowledge.rows,
-    "sessions": sessions.rows,
-}
+GROUPS = (
+    "kernel undo saving detached jupyter remote inspector transcript screen sandbox recursion mcp "
+    "knowledge sessions"
+).split()
+PROGRAMS = {"answers": "answers.run", "searches": "searches", "first_search": "first_search"}
 
 
 def main() -> None:
     os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no program that is measured leaves its kernel behind
     # As for whoever has installed it: a start does not compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if sys.argv[1:2] == ["answers"]:  # needs a server with a model
-        from tests.benchmarks.answers.run import main as ask_questions
-
-        ask_questions(sys.argv[2:])
+    wanted = sys.argv[1:] or GROUPS
+    if program := PROGRAMS.get(wanted[0]):
+        importlib.import_module(f"tests.benchmarks.{program}").main(sys.argv[2:])
         return
-    if sys.argv[1:2] == ["first_search"]:
-        from tests.benchmarks.first_search import main as time_first_search
-
-        time_first_search(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["searches"]:  # so do these
-        from tests.benchmarks.searches import main as search
-
-        search(sys.argv[2:])
-        return
-    wanted = sys.argv[1:] or list(GROUPS)
     if unknown := [name for name in wanted if name not in GROUPS]:
-        raise SystemExit(
-            f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers, searches, first_search."
-        )
-    print_table(row for name in wanted for row in GROUPS[name]())
+        known = ", ".join([*GROUPS, *PROGRAMS])
+        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {known}.")
+    groups = [importlib.import_module(f"tests.benchmarks.{name}") for name in wanted]
+    print_table(row for group in groups for row in group.rows())
 
 
 main()

@@ -1,40 +1,31 @@
-"""Agents that evaluate in the session of the working directory, until stdin is closed: ``python -m
-tests.benchmarks.busy_agents``."""
+"""Agents that evaluate in the session of the working directory until stdin is closed."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 
 from tests.benchmarks.mcp import AGENTS, SHARED, connected
 
 
 async def main() -> None:
-    enough = threading.Event()
-    begun = 0
-
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
-        enough.set()
-
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    enough = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    begun = asyncio.Barrier(AGENTS + 1)
 
     async def work(number: int) -> None:
-        nonlocal begun
         async with connected(SHARED) as client:
             turn = 0
-            while not enough.is_set():
-                await client.call_tool(
-                    "eval", {"code": f"x{number} = {turn}; print('agent', {number}, {turn})"}
-                )
+            while not enough.done():
+                code = f"x{number} = {turn}; print('agent', {number}, {turn})"
+                await client.call_tool("eval", {"code": code})
+                if not turn:
+                    await begun.wait()
                 turn += 1
-                if turn == 1:
-                    begun += 1
-                    if begun == AGENTS:
-                        print("ready", flush=True)
 
-    await asyncio.gather(*(work(number) for number in range(AGENTS)))
+    agents = [asyncio.create_task(work(number)) for number in range(AGENTS)]
+    await begun.wait()
+    print("ready", flush=True)
+    await asyncio.gather(*agents)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from unittest.mock import patch
 from mahtab_tui.kernel.detached import attach, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.kernel import LocalDetachable
-from tests.benchmarks.kernel import QuietHost
-from tests.benchmarks.table import Row, median
+from tests.benchmarks.kernel import memory_mib
+from tests.benchmarks.table import Row, timed_in_turns
+from tests.integration.kernels import Cells, RecordingHost
+from tests.waiting import wait_for
 
-_ROUNDS = 2_000
 _SESSION = "session"
 _LINES = "import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\nfor n in range(1_000_000): print('line', n)"
 
@@ -26,48 +27,30 @@ def rows() -> Iterator[Row]:
     """With and without a holder, in turn; then left with 10,000 variables and while it prints a
     million lines."""
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
-        plain, detachable = (
-            ProcessKernel(),
-            ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, None), cwd=home),
-        )
-        kernels = {plain: list[float](), detachable: list[float]()}
+        plain, detachable = ProcessKernel(), _kernel(home, attached=False)
         try:
-            for kernel in kernels:
-                kernel.start(QuietHost())
-            for number in range(1, _ROUNDS):
-                for kernel, times in kernels.items():
-                    start = time.perf_counter()
-                    _run(kernel, number, "1+1")
-                    times.append((time.perf_counter() - start) * 1000)
-            without, with_it = (median(times) for times in kernels.values())
-            yield Row(
-                "1+1 there and back with a holder", with_it, "ms", "<= 1.1 x", without, "without"
+            plain.start(RecordingHost())
+            without, with_holder = Cells(plain, RecordingHost()), Cells(detachable, RecordingHost())
+            off, on = timed_in_turns(
+                2_000, lambda: _run(without, "1+1"), lambda: _run(with_holder, "1+1")
             )
-            _run(detachable, _ROUNDS, "for n in range(10_000): globals()[f'v{n}'] = [n]")
+            yield Row("1+1 there and back with a holder", on, "<= 1.1 x", off, "without")
+            _run(with_holder, "for n in range(10_000): globals()[f'v{n}'] = [n]")
             detachable.variables()
         finally:
             plain.close()
             detachable.close(leave=True)
         start = time.perf_counter()
-        second = _attached(home)
+        second = _kernel(home)
         assert len(second.variables()) >= 10_000
-        yield Row(
-            "attached, 10,000 variables listed",
-            (time.perf_counter() - start) * 1000,
-            "ms",
-            "<= 300 ms",
-        )
-        try:
-            second.execute("1", cell=_ROUNDS + 1, on_output=lambda kind, text: None)
-        finally:
-            second.close()
+        took = (time.perf_counter() - start) * 1000
+        yield Row("attached, 10,000 variables listed", took, "<= 300 ms")
+        second.close()
         yield from _million_lines(home)
 
 
 def _million_lines(home: str) -> Iterator[Row]:
-
-    first = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, None), cwd=home)
-    first.start(QuietHost())
+    first = _kernel(home, attached=False)
     begun = threading.Event()
     cell = {"cell": 1, "on_output": lambda kind, text: begun.set()}
     threading.Thread(target=first.execute, args=(_LINES,), kwargs=cell, daemon=True).start()
@@ -75,48 +58,31 @@ def _million_lines(home: str) -> Iterator[Row]:
     first.close(leave=True)
     (kernel,) = waiting_kernels(_SESSION)
     Path(home, "go").touch()
-    while waiting_kernels(_SESSION)[0].cell:
-        time.sleep(0.05)
-    yield Row(
-        "memory of the holder after 1,000,000 lines", _rss(_holder(kernel.pid)), "MiB", "<= 20 MiB"
-    )
+    wait_for(lambda: not waiting_kernels(_SESSION)[0].cell)
+    # The holder is the oldest process of the kernel's group but the kernel itself.
+    processes = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    holder = min(pid for pid in processes if pid != kernel.pid and os.getpgid(pid) == kernel.pid)
+    what = "memory of the holder after 1,000,000 lines"
+    yield Row(what, memory_mib(holder), "<= 20 MiB", unit="MiB")
     start = time.perf_counter()
-    second = _attached(home)
+    second = _kernel(home)
     result = second.resume_cell(
         1, on_output=lambda kind, text: None, on_display=lambda display: None
     )
     assert result is not None
     assert result.output.endswith("line 999999\n")
-    yield Row(
-        "1,000,000 lines of the time between are read",
-        (time.perf_counter() - start) * 1000,
-        "ms",
-        "",
-    )
+    took = (time.perf_counter() - start) * 1000
+    yield Row("1,000,000 lines of the time between are read", took)
     second.close()
 
 
-def _attached(home: str) -> ProcessKernel:
-    kernel = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, attach(_SESSION)), cwd=home)
-    kernel.start(QuietHost())
+def _kernel(home: str, *, attached: bool = True) -> ProcessKernel:
+    held = attach(_SESSION) if attached else None
+    kernel = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, held), cwd=home)
+    kernel.start(RecordingHost())
     return kernel
 
 
-def _run(kernel: ProcessKernel, cell: int, code: str) -> None:
-    result = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
-    assert result.status == "ok", result.output
-    kernel.acknowledge(cell)
-
-
-def _holder(kernel: int) -> int:
-    """The holder is the oldest process of the kernel's group but the kernel itself."""
-    group = [
-        int(each.name)
-        for each in Path("/proc").glob("[0-9]*")
-        if os.getpgid(int(each.name)) == kernel
-    ]
-    return min(pid for pid in group if pid != kernel)
-
-
-def _rss(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
+def _run(cells: Cells, code: str) -> None:
+    cells.text(code)
+    cells.kernel.acknowledge(cells.number)

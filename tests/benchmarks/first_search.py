@@ -36,8 +36,6 @@ _OURS = "from mahtab_tui import rlm\nanswer = rlm('Which?', {text!r} * 5000, mod
 
 @contextlib.contextmanager
 def _service(words: str) -> Iterator[str]:
-    """Serve an answer by OpenAI's protocol."""
-
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
             pass
@@ -70,7 +68,6 @@ def _service(words: str) -> Iterator[str]:
 
 
 def _time(command: list[str], given: str = "") -> float:
-    """Return a process's seconds, in the median."""
     walls = []
     for _ in range(TIMES):
         began = time.monotonic()

@@ -6,82 +6,46 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.manager import start_new_kernel
 from jupyter_kernel_client.manager import KernelHttpManager
 
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
-from tests.benchmarks.kernel import QuietHost
-from tests.benchmarks.table import Row, median, timed
-from tests.integration.jupyter import TOKEN, Server, jupyter_server
-
-ROUNDS = 200
+from tests.benchmarks.table import Row, timed_in_turns
+from tests.integration.jupyter import TOKEN, jupyter_server
+from tests.integration.kernels import running
 
 
 def rows() -> Iterator[Row]:
     """1+1, in turn by us and by the library's own client, in a kernel each."""
-    yield from _here()
-    with tempfile.TemporaryDirectory() as folder, jupyter_server(Path(folder)) as server:
-        yield _of_server(server)
-
-
-def _here() -> Iterator[Row]:
-    kernel = jupyter_kernel("jupyter:python3", "", "/", "")
-    kernel.start(QuietHost())
+    manager: Any
     manager, client = start_new_kernel(kernel_name="python3", stderr=subprocess.DEVNULL)
-
-    def ours() -> None:
-        kernel.execute("1+1", cell=1, on_output=lambda kind, text: None)
-
-    def theirs() -> None:
-        client.execute_interactive("1+1", output_hook=lambda message: None)
-
     try:
-        timed(ours, 20)
-        timed(theirs, 20)
-        took = [(timed(ours, 1)[0], timed(theirs, 1)[0]) for _ in range(ROUNDS)]
-        baseline = median([each for _, each in took])
-        yield Row(
-            "1+1 in a Jupyter kernel",
-            median([each for each, _ in took]),
-            "ms",
-            "<= 1.2 x",
-            baseline,
-            "jupyter_client, blocking",
-        )
+        yield _row("in a Jupyter kernel", "jupyter:python3", "", client, "jupyter_client, blocking")
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-        kernel.close()
+    with tempfile.TemporaryDirectory() as folder, jupyter_server(Path(folder)) as server:
+        manager = KernelHttpManager(server_url=server.address.removeprefix("jupyter+"), token=TOKEN)
+        manager.start_kernel("python3")
+        client = manager.client
+        client.start_channels()
+        client.wait_for_ready(60)
+        try:
+            yield _row(
+                "on a Jupyter server", server.address, TOKEN, client, "jupyter_kernel_client"
+            )
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
 
 
-def _of_server(server: Server) -> Row:
-    ours = jupyter_kernel(server.address, TOKEN, "/", "")
-    ours.start(QuietHost())
-    manager = KernelHttpManager(server_url=server.address.removeprefix("jupyter+"), token=TOKEN)
-    manager.start_kernel("python3")
-    theirs = manager.client
-    theirs.start_channels()
-    theirs.wait_for_ready(60)
-
-    def run_ours() -> None:
-        ours.execute("1+1", cell=1, on_output=lambda kind, text: None)
-
+def _row(where: str, address: str, token: str, client: Any, library: str) -> Row:
     def run_theirs() -> None:
-        theirs.execute_interactive("1+1", output_hook=lambda message: None)
+        client.execute_interactive("1+1", output_hook=lambda message: None)
 
-    try:
-        took = [(timed(run_ours, 1)[0], timed(run_theirs, 1)[0]) for _ in range(ROUNDS)]
-        baseline = median([each for _, each in took])
-        return Row(
-            "1+1 on a Jupyter server",
-            median([each for each, _ in took]),
-            "ms",
-            "<= 1.2 x",
-            baseline,
-            "jupyter_kernel_client",
-        )
-    finally:
-        theirs.stop_channels()
-        manager.shutdown_kernel(now=True)
-        ours.close()
+    with running(jupyter_kernel(address, token, "/", "")) as cells:
+        timed_in_turns(20, lambda: cells.text("1+1"), run_theirs)
+        ours, theirs = timed_in_turns(200, lambda: cells.text("1+1"), run_theirs)
+    return Row(f"1+1 {where}", ours, "<= 1.2 x", theirs, library)

@@ -1,10 +1,5 @@
 """Installs other engines, each in an environment of its own because they exclude one another, and
-prints their figures beside ours.
-
-``python -m tests.benchmarks.peers [rlms|dspy|rlmflow ...]``. It needs the network, and some minutes
-for the first time; the environments are kept in the folder ``mahtab-tui-peers`` for temporary
-files.
-"""
+prints their figures beside ours."""
 
 from __future__ import annotations
 
@@ -15,9 +10,8 @@ import tempfile
 import venv
 from pathlib import Path
 
-ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4", "rlmflow": "rlmflow>=0.3"}
+ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4"}
 _ROOT = Path(__file__).parents[2]
-_SPEED = "from tests.benchmarks import recursion; from tests.benchmarks.table import print_table; print_table(recursion.rows())"
 
 
 def main() -> None:
@@ -27,9 +21,9 @@ def main() -> None:
     for name in wanted:
         python = _environment(name)
         print(f"\n{name}\n", flush=True)
-        for arguments in (["-c", _SPEED], ["-m", "tests.benchmarks.quality", "1"]):
+        for arguments in (["tests.benchmarks", "recursion"], ["tests.benchmarks.quality", "1"]):
             subprocess.run(
-                [python, *arguments],
+                [python, "-m", *arguments],
                 cwd=_ROOT,
                 check=True,
                 env={**os.environ, "PYTHONPATH": str(_ROOT)},
@@ -37,7 +31,6 @@ def main() -> None:
 
 
 def _environment(engine: str) -> str:
-    """Return the Python of an environment that has this project and an engine."""
     folder = Path(tempfile.gettempdir()) / "mahtab-tui-peers" / engine
     python = str(folder / "bin" / "python")
     if not (folder / "complete").exists():

@@ -6,6 +6,7 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -15,7 +16,8 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.limits import Limits
 from tests.benchmarks import recursion_peers
-from tests.benchmarks.table import Row, median, timed
+from tests.benchmarks.sandbox import QuietNode
+from tests.benchmarks.table import Row, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of
 
 TEXT = "".join(f"line {number} of the text\n" for number in range(10_000))
@@ -78,77 +80,37 @@ def rows() -> Iterator[Row]:
     try:
         _running(search, turns(1))()
         few, many = (_running(search, turns(count)) for count in (1, 11))
-        yield Row(
-            "a turn, the model at once",
-            (median(timed(many, 25)) - median(timed(few, 25))) / 10,
-            "ms",
-            "",
-        )
+        turn = (median(timed(many, 25)) - median(timed(few, 25))) / 10
+        yield Row("a turn, the model at once", turn)
         bare = asyncio.run(_bare_turn())
-        yield Row(
-            "of it the engine's own work",
-            (_work(many, 25) - _work(few, 25)) / 10 - bare,
-            "ms",
-            "<= 2 ms",
-            bare,
-            "the sandbox's, in this process",
-        )
-        yield Row(
-            "a search of 5 turns, sandbox start included",
-            median(timed(_running(search, turns(5)), 15)),
-            "ms",
-            "<= 40 ms",
-        )
-        yield Row(
-            "the same by rlm() with a function, as the engines below have",
-            median(timed(lambda: rlm("what?", TEXT, model=five_turns), 15)),
-            "ms",
-            "",
-        )
+        own = (_work(many, 25) - _work(few, 25)) / 10 - bare
+        note = "the sandbox's, in this process"
+        yield Row("of it the engine's own work", own, "<= 2 ms", bare, note)
+        took = timed(_running(search, turns(5)), 15)
+        yield Row("a search of 5 turns, sandbox start included", took, "<= 40 ms")
+        took = timed(lambda: rlm("what?", TEXT, model=five_turns), 15)
+        yield Row("the same by rlm() with a function, as the engines below have", took)
         for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
-            run = _running(
-                search, waiting(code), max_depth=1, concurrency=concurrency, max_calls=count + 2
-            )  # by default it ends at 200 calls
+            limits = {"max_depth": 1, "concurrency": concurrency, "max_calls": count + 2}
+            took = timed(_running(search, waiting(code), **limits), 3)
             ideal = -(-count // concurrency) * CALL * 1_000
-            yield Row(
-                f"{count:,} sub-calls of 50 ms, {concurrency} at a time",
-                median(timed(run, 3)),
-                "ms",
-                reach,
-                ideal,
-                "ideal",
-            )
+            what = f"{count:,} sub-calls of 50 ms, {concurrency} at a time"
+            yield Row(what, took, reach, ideal, "ideal")
         code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
-        run = _running(search, waiting(code, child=child), concurrency=8)
-        yield Row(
-            "8 children with code, one call of 50 ms each",
-            median(timed(run, 7)),
-            "ms",
-            "<= 150 ms",
-            CALL * 1_000,
-            "ideal",
-        )
+        took = timed(_running(search, waiting(code, child=child), concurrency=8), 7)
+        what = "8 children with code, one call of 50 ms each"
+        yield Row(what, took, "<= 150 ms", CALL * 1_000, "ideal")
         yield from _large(search)
     finally:
         search.close()
     yield from recursion_peers.rows(TEXT, CALL)
 
 
-class _Nobody:
-    """A node that is not there."""
-
-    async def call(self, name: str, args: dict[str, Any]) -> Any:
-        raise AssertionError(name)
-
-    def send(self, name: str, args: dict[str, Any]) -> None: ...
-
-
 async def _bare_turn() -> float:
-    """Milliseconds of processor time for the same code in a sandbox, without an engine."""
     sandboxes = open_sandboxes()
     try:
-        sandbox = await sandboxes.start(Text.root(TEXT), _Nobody())
+        sandbox = await sandboxes.start(Text.root(TEXT), QuietNode())
         began = time.process_time()
         for turn in range(300):
             await sandbox.run(f"x{turn} = len(context)\nprint(x{turn})", 30.0)
@@ -158,7 +120,6 @@ async def _bare_turn() -> float:
 
 
 def _work(run: Callable[[], object], times: int) -> float:
-    """Milliseconds of processor time, which another program's load does not change much."""
     began = time.process_time()
     for _ in range(times):
         run()
@@ -166,17 +127,9 @@ def _work(run: Callable[[], object], times: int) -> float:
 
 
 def _large(search: Search) -> Iterator[Row]:
-    """A text of 100 MB: until the first turn's output, also of a second search, and memory beside
-    the text itself."""
-    text = TEXT * (100_000_000 // len(TEXT))
+    run = _running(search, turns(1), TEXT * (100_000_000 // len(TEXT)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    _running(search, turns(1), text)()
-    yield Row("100 MB, first turn", (time.perf_counter() - start) * 1_000, "ms", "<= 1 s")
+    yield Row("100 MB, first turn", timed(run), "<= 1 s")
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024
-    yield Row("100 MB, memory of the host beside it", grown, "MiB", "<= 4 x in all")
-    start = time.perf_counter()
-    _running(search, turns(1), text)()
-    yield Row(
-        "100 MB, the same text again", (time.perf_counter() - start) * 1_000, "ms", "<= 300 ms"
-    )
+    yield Row("100 MB, memory of the host beside it", grown, "<= 4 x in all", unit="MiB")
+    yield Row("100 MB, the same text again", timed(run), "<= 300 ms")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
-from tests.benchmarks.table import Row, median
+from tests.benchmarks.table import Row
 
 _LINE = "x" * 79 + "\n"
 _LARGE = 100 * 2**20
-_SECONDS = 60.0
 
 
 class QuietNode:
@@ -26,81 +25,55 @@ class QuietNode:
     def send(self, name: str, args: dict[str, Any]) -> None: ...
 
 
-def rows() -> Iterator[Row]:
+def rows() -> list[Row]:
     """Start of the server and of a sandbox, a turn there and back, memory, a large text."""
-    yield from asyncio.run(_rows())
+
+    async def collect() -> list[Row]:
+        sandboxes = ProcessSandboxes()
+        try:
+            return [row async for row in _rows(sandboxes)]
+        finally:
+            await sandboxes.close()
+
+    return asyncio.run(collect())
 
 
-async def _rows() -> list[Row]:
-    sandboxes, small = ProcessSandboxes(), Text.root("text")
-    found: list[Row] = []
+async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
+    small = Text.root("text")
 
     async def start(text: Text = small) -> ProcessSandbox:
         return await sandboxes.start(text, QuietNode())
 
     async def turn(sandbox: ProcessSandbox, code: str) -> str:
-        return (await sandbox.run(code, _SECONDS)).output
+        return (await sandbox.run(code, 60.0)).output
 
-    async def each_closed(count: int) -> tuple[list[float], list[float]]:
-        """Milliseconds of starts, and of closes."""
-        starts, closes = [], []
-        for _ in range(count):
-            begun = time.perf_counter()
-            sandbox = await start()
-            starts.append((time.perf_counter() - begun) * 1_000)
-            closes.append(await _milliseconds(sandbox.close))
-        return starts, closes
-
-    try:
-        found.append(Row("fork server and its first sandbox", await _milliseconds(start), "ms", ""))
-        starts, closes = await each_closed(40)
-        found.append(Row("a sandbox: start, lock-down, probe", median(starts), "ms", "<= 9 ms"))
-        found.append(Row("closing it", median(closes), "ms", ""))
-        sandbox = await start()
-        found.append(
-            Row(
-                "a turn there and back",
-                median([await _milliseconds(lambda: turn(sandbox, "1")) for _ in range(300)]),
-                "ms",
-                "<= 2 ms",
-            )
-        )
-        pid = int(await turn(sandbox, "import os; os.getpid()"))
-        found.append(
-            Row(
-                "a sandbox's own memory",
-                _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024,
-                "MiB",
-                "",
-            )
-        )
-
-        large = Text.root(_LINE * (_LARGE // len(_LINE)))
+    yield Row("fork server and its first sandbox", await _timed(start))
+    starts, closes = [], []
+    for _ in range(40):
         begun = time.perf_counter()
-        sandbox = await start(large)
-        pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
-        found.append(
-            Row(
-                "100 MB: start and a search through all of it",
-                (time.perf_counter() - begun) * 1_000,
-                "ms",
-                "<= 1 s",
-            )
-        )
-        found.append(
-            Row(
-                "100 MB: most memory meanwhile",
-                _memory(pid, "status", "VmHWM") * 1_024 / _LARGE,
-                "x",
-                "<= 4 x",
-            )
-        )
-    finally:
-        await sandboxes.close()
-    return found
+        sandbox = await start()
+        starts.append((time.perf_counter() - begun) * 1_000)
+        closes.append(await _timed(sandbox.close))
+    yield Row("a sandbox: start, lock-down, probe", starts, "<= 9 ms")
+    yield Row("closing it", closes)
+    sandbox = await start()
+    turns = [await _timed(lambda: turn(sandbox, "1")) for _ in range(300)]
+    yield Row("a turn there and back", turns, "<= 2 ms")
+    pid = int(await turn(sandbox, "import os; os.getpid()"))
+    private = _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024
+    yield Row("a sandbox's own memory", private, unit="MiB")
+
+    large = Text.root(_LINE * (_LARGE // len(_LINE)))
+    begun = time.perf_counter()
+    sandbox = await start(large)
+    pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
+    took = (time.perf_counter() - begun) * 1_000
+    yield Row("100 MB: start and a search through all of it", took, "<= 1 s")
+    most = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
+    yield Row("100 MB: most memory meanwhile", most, "<= 4 x", unit="x")
 
 
-async def _milliseconds(work: Callable[[], Awaitable[object]]) -> float:
+async def _timed(work: Callable[[], Awaitable[object]]) -> float:
     begun = time.perf_counter()
     await work()
     return (time.perf_counter() - begun) * 1_000

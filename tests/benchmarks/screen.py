@@ -6,21 +6,20 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.benchmarks.kernel import memory_mib
-from tests.benchmarks.table import Row, median, p99
+from tests.benchmarks.table import Row
 from tests.e2e.terminal import DEADLINE, Terminal
 
 BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
-_SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
 OURS = [sys.executable, "-m", "mahtab_tui", "--model"]
+_SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
 # Each letter is typed once, so that its bytes in the output can be nothing but its echo.
 _LETTERS = [
     chr(code) for code in (*range(0x0430, 0x0450), *range(0x0561, 0x0587), *range(0x10D0, 0x10F0))
 ]
-_STARTS = 11
 _LOADS = {
     "idle": "",
     "the kernel spins": "while True: pass",
@@ -30,7 +29,6 @@ _LOADS = {
 }
 _ANSWER = (
     "Some **words** of a longer answer, with `code` and more of it.\n\n- a list\n- of things\n\n"
-    * 200
 )
 
 
@@ -38,51 +36,37 @@ def rows() -> Iterator[Row]:
     """First picture, key echo, memory of the host."""
     with tempfile.TemporaryDirectory() as home:
         env = {"HOME": home}
-        # By turns: the machine's own speed changes within seconds.
-        pairs = [
-            (
-                _first_picture(BARE, "ready to type", env),
-                _first_picture([*OURS, "demo"], "mahtab", env),
-            )
-            for _ in range(_STARTS)
-        ]
-        yield Row(
-            "first picture",
-            median([ours for _, ours in pairs]),
-            "ms",
-            "<= 1.5 x bare",
-            median([bare for bare, _ in pairs]),
-        )
-        with Terminal(BARE, env=env) as terminal:
-            terminal.wait("ready to type")
-            terminal.drawn = False
-            echo = key_echo(terminal)
-        baseline = median(echo)
-        yield Row("key echo of the bare app", baseline, "ms", "", note=f"p99 {p99(echo):.0f} ms")
+        # In turns: the machine's own speed changes within seconds.
+        bare, ours = [], []
+        for _ in range(11):
+            bare.append(_first_picture(BARE, "ready to type", env))
+            ours.append(_first_picture([*OURS, "demo"], "mahtab", env))
+        yield Row("first picture", ours, "<= 1.5 x bare", bare)
+        baseline = bare_echo(env)
+        yield Row("key echo of the bare app", baseline)
         for load, code in _LOADS.items():
-            yield _echo_row(load, code, [*OURS, "demo"], env, baseline)
+            with Terminal([*OURS, "demo"], env=env) as terminal:
+                terminal.wait("idle")
+                if code:
+                    terminal.paste(code)
+                    terminal.press("enter", "enter")
+                    terminal.wait("busy")
+                yield echo_row(load, key_echo(terminal), baseline)
         replay = Path(home, "replay.jsonl")
-        replay.write_text(_replay_line(), "utf-8")
-        yield _echo_row(
-            "the model streams", "", [*OURS, f"replay:{replay}"], env, baseline, ask=True
-        )
-        yield _echo_row("a search of 1,000 live calls streams", "", _SEARCHING, env, baseline)
+        line = {"text": _ANSWER * 200, "repeat": True, "tokens_per_second": 200}
+        replay.write_text(json.dumps(line), "utf-8")
         with Terminal([*OURS, f"replay:{replay}"], env=env) as terminal:
             terminal.wait("idle")
-            yield Row(
-                "host memory, before the agent warms up",
-                memory_mib(terminal.pid),
-                "MiB",
-                "<= 80 MiB",
-            )
-            terminal.type("`hello")
-            terminal.press("enter")
+            early = memory_mib(terminal.pid)
+            terminal.enter("`hello")
             terminal.wait("list")
-            yield Row("host memory, after", memory_mib(terminal.pid), "MiB", "<= 120 MiB")
-
-
-def _replay_line() -> str:
-    return json.dumps({"text": _ANSWER, "repeat": True, "tokens_per_second": 200})
+            late = memory_mib(terminal.pid)
+            yield echo_row("the model streams", key_echo(terminal), baseline)
+        with Terminal(_SEARCHING, env=env) as terminal:
+            terminal.wait("idle")
+            yield echo_row("a search of 1,000 live calls streams", key_echo(terminal), baseline)
+        yield Row("host memory, before the agent warms up", early, "<= 80 MiB", unit="MiB")
+        yield Row("host memory, after", late, "<= 120 MiB", unit="MiB")
 
 
 def _first_picture(argv: list[str], seen: str, env: dict[str, str]) -> float:
@@ -92,39 +76,20 @@ def _first_picture(argv: list[str], seen: str, env: dict[str, str]) -> float:
         return (time.perf_counter() - start) * 1000
 
 
-def _echo_row(
-    load: str,
-    code: str,
-    argv: list[str],
-    env: dict[str, str],
-    baseline: float,
-    *,
-    ask: bool = False,
-) -> Row:
-    with Terminal(argv, env=env) as terminal:
-        terminal.wait("idle")
-        if ask:
-            terminal.type("`hello")
-            terminal.press("enter")
-            terminal.wait("list")
-        elif code:
-            terminal.paste(code)
-            terminal.press("enter", "enter")
-            terminal.wait("busy")
-        terminal.drawn = False  # drawing what it shows would be counted as the program's time
-        echo = key_echo(terminal)
-    return Row(
-        f"key echo, {load}",
-        median(echo),
-        "ms",
-        "median <= 1.5 x, p99 <= 50 ms",
-        baseline,
-        f"p99 {p99(echo):.0f} ms",
-    )
+def bare_echo(env: dict[str, str]) -> list[float]:
+    """Milliseconds from each key to its echo in the bare application."""
+    with Terminal(BARE, env=env) as terminal:
+        terminal.wait("ready to type")
+        return key_echo(terminal)
+
+
+def echo_row(load: str, echo: Sequence[float], baseline: Sequence[float], note: str = "") -> Row:
+    return Row(f"key echo, {load}", echo, "median <= 1.5 x, p99 <= 50 ms", baseline, note)
 
 
 def key_echo(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its echo."""
+    terminal.drawn = False  # drawing what it shows would be counted as the program's time
     took = []
     for letter in _LETTERS:
         wanted = letter.encode()
@@ -139,4 +104,5 @@ def key_echo(terminal: Terminal) -> list[float]:
         settle = time.perf_counter() + 0.03
         while time.perf_counter() < settle:
             terminal.pump(0.005)
+    terminal.drawn = True
     return took

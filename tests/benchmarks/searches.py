@@ -43,13 +43,18 @@ SHORT = 0.025
 
 
 class Task(NamedTuple):
-    """A question about a text, with its answer."""
+    """A question about a text, with its answer; `returns` is the answer's form."""
 
     name: str
     question: str
     text: str
     answer: Any
-    returns: Any = str
+    returns: Any
+
+
+def _task(name: str, question: str, text: str, answer: Any, returns: Any = None) -> Task:
+    form = list[str] if isinstance(answer, list) else type(answer)
+    return Task(name, question, text, answer, returns or form)
 
 
 def _log(random: Random, lines: int) -> list[str]:
@@ -70,45 +75,28 @@ _NAMES = ("Ines Varga", "Tom Okafor", "Lena Brandt", "Paul Iversen", "Mira Sato"
 
 
 def _log_tasks(share: float) -> Iterator[Task]:
-    random = Random("log")
-    lines = _log(random, int(3_000 * share))
+    lines = _log(Random("log"), int(3_000 * share))
     lines[int(1_711 * share)] = (
         "2026-03-01 13:15:31 NOTE vault the code of the north vault is 4417-BF"
     )
     lines[int(2_204 * share)] = "2026-03-01 17:32:44 NOTE deploy release 8.4.1 went live"
     lines[int(905 * share)] = "2026-03-01 07:32:05 ERROR disk volume /data is full"
     text = "\n".join(lines) + "\n"
-    parsed = [
-        re.fullmatch(r"\S+ (\S+) (\S+) (\S+) user=(\w+) took=(\d+)ms", line) for line in lines
-    ]
-    rows = [match.groups() for match in parsed if match]
-    yield Task("line code", "What is the code of the north vault?", text, "4417-BF")
-    yield Task("line release", "Which release went live?", text, "8.4.1")
-    yield Task("line volume", "Which volume is full?", text, "/data")
-    errors = [row for row in rows if row[1] == "ERROR"]
-    billing = sum(row[2] == "billing" for row in errors)
-    yield Task(
-        "count errors", "How many ERROR lines are of the service billing?", text, billing, int
-    )
-    yield Task(
-        "count user",
-        "How many lines have user=gita?",
-        text,
-        sum(row[3] == "gita" for row in rows),
-        int,
-    )
-    warnings_ = sum(row[1] == "WARN" and row[2] == "mail" for row in rows)
-    yield Task(
-        "count warnings", "How many WARN lines are of the service mail?", text, warnings_, int
-    )
-    slowest = max(int(row[4]) for row in rows if row[2] == "search")
-    yield Task(
-        "largest",
-        "What is the largest number of ms that a line of the service search took?",
-        text,
-        slowest,
-        int,
-    )
+    pattern = r"\S+ \S+ (\S+) (\S+) user=(\w+) took=(\d+)ms"
+    rows = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+    yield _task("line code", "What is the code of the north vault?", text, "4417-BF")
+    yield _task("line release", "Which release went live?", text, "8.4.1")
+    yield _task("line volume", "Which volume is full?", text, "/data")
+    pairs = [(level, service) for level, service, *_ in rows]
+    question = "How many ERROR lines are of the service billing?"
+    yield _task("count errors", question, text, pairs.count(("ERROR", "billing")))
+    users = [user for _, _, user, _ in rows]
+    yield _task("count user", "How many lines have user=gita?", text, users.count("gita"))
+    question = "How many WARN lines are of the service mail?"
+    yield _task("count warnings", question, text, pairs.count(("WARN", "mail")))
+    slowest = max(int(took) for _, service, _, took in rows if service == "search")
+    question = "What is the largest number of ms that a line of the service search took?"
+    yield _task("largest", question, text, slowest)
 
 
 def _order_tasks(share: float) -> Iterator[Task]:
@@ -123,92 +111,62 @@ def _order_tasks(share: float) -> Iterator[Task]:
         )
         for number in range(int(2_000 * share))
     ]
-    text = "order,customer,date,product,euro\n" + "".join(
-        ",".join(map(str, row)) + "\n" for row in rows
-    )
+    text = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    text = "order,customer,date,product,euro\n" + text
 
     def total(customer: str) -> int:
         return sum(row[4] for row in rows if row[1] == customer)
 
-    yield Task(
-        "sum", "What is the sum of the euro of customer c117's orders?", text, total("c117"), int
-    )
-    yield Task(
-        "sum month",
-        "What is the sum of the euro of all orders of March 2026?",
-        text,
-        sum(row[4] for row in rows if row[2].startswith("2026-03")),
-        int,
-    )
-    yield Task(
-        "count orders",
-        "How many orders are for a lamp?",
-        text,
-        sum(row[3] == "lamp" for row in rows),
-        int,
-    )
-    customers = sorted({row[1] for row in rows}, key=total)
-    yield Task("best customer", "Which customer has the largest sum of euro?", text, customers[-1])
+    question = "What is the sum of the euro of customer c117's orders?"
+    yield _task("sum", question, text, total("c117"))
+    of_march = sum(row[4] for row in rows if row[2].startswith("2026-03"))
+    question = "What is the sum of the euro of all orders of March 2026?"
+    yield _task("sum month", question, text, of_march)
+    lamps = sum(row[3] == "lamp" for row in rows)
+    yield _task("count orders", "How many orders are for a lamp?", text, lamps)
+    best = max(sorted({row[1] for row in rows}), key=total)
+    yield _task("best customer", "Which customer has the largest sum of euro?", text, best)
     first = min(row[2] for row in rows if row[1] == "c105")
-    yield Task("first date", "What is the earliest date of an order of customer c105?", text, first)
+    question = "What is the earliest date of an order of customer c105?"
+    yield _task("first date", question, text, first)
 
 
 def _manual_tasks() -> Iterator[Task]:
     """Facts in the language reference of Python, as pydoc has it."""
-    text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))
-    text = text[:300_000]
-    for name, question, answer in (
-        (
-            "manual with",
-            "Which method is called on entering the context of a with statement? Answer with its name.",
-            "__enter__",
-        ),
-        (
-            "manual del",
-            "Which method implements deletion of self[key]? Answer with its name.",
-            "__delitem__",
-        ),
-        (
-            "manual assert",
-            "Which exception does a failing assert statement raise?",
-            "AssertionError",
-        ),
-        (
-            "manual bool",
-            "Which method is called to implement truth value testing and bool()? Answer with its name.",
-            "__bool__",
-        ),
-    ):
-        yield Task(name, question, text, answer)
+    text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))[:300_000]
+    method = "Which method {}? Answer with its name.".format
+    entering = method("is called on entering the context of a with statement")
+    yield _task("manual with", entering, text, "__enter__")
+    yield _task("manual del", method("implements deletion of self[key]"), text, "__delitem__")
+    question = "Which exception does a failing assert statement raise?"
+    yield _task("manual assert", question, text, "AssertionError")
+    truth = method("is called to implement truth value testing and bool()")
+    yield _task("manual bool", truth, text, "__bool__")
 
 
 def _review_tasks() -> Iterator[Task]:
     random = Random("reviews")
-    good = (
+    usual = (
         "Works as it should.",
         "A little loud, but strong.",
         "My second one, still happy with it.",
+        "It broke on the first day.",
+        "Never again, it leaks.",
+        "A waste of money.",
     )
-    bad = ("It broke on the first day.", "Never again, it leaks.", "A waste of money.")
     chosen = {
         1204: ("The handle came off in my hand and nobody answers my mails.", "negative"),
         2711: ("My mother loves it, and she never loves anything.", "positive"),
         1955: ("I sent it back after an hour.", "negative"),
         2210: ("I would buy it again at once.", "positive"),
     }
-    lines = [
-        f"Review {number}: {chosen[number][0] if number in chosen else random.choice(good + bad)}"
+    text = "".join(
+        f"Review {number}: {chosen[number][0] if number in chosen else random.choice(usual)}\n"
         for number in range(1_000, 3_000)
-    ]
-    text = "\n".join(lines) + "\n"
+    )
     for number, (_, label) in chosen.items():
-        yield Task(
-            f"class {number}",
-            f"Is review {number} positive or negative?",
-            text,
-            label,
-            Literal["positive", "negative"],
-        )
+        question = f"Is review {number} positive or negative?"
+        yield _task(f"class {number}", question, text, label, Literal["positive", "negative"])
 
 
 def _hop_tasks() -> Iterator[Task]:
@@ -216,54 +174,32 @@ def _hop_tasks() -> Iterator[Task]:
     badges = dict(zip(random.sample(range(1000, 9999), len(_NAMES)), _NAMES, strict=True))
     rooms = dict(zip(_NAMES, random.sample(range(100, 400), len(_NAMES)), strict=True))
     lines = _log(random, 2_500)
+    _, _, opened, _, asked, _ = badges
     planted = [f"badge {badge} belongs to {name}" for badge, name in badges.items()]
     planted += [f"{name} works in room {room}" for name, room in rooms.items()]
-    opened = list(badges)[2]
     planted.append(f"the archive was opened with badge {opened}")
     for line in planted:
         lines.insert(random.randrange(len(lines)), line)
     text = "\n".join(lines) + "\n"
-    yield Task("hop name", "Who opened the archive? Answer with the name.", text, badges[opened])
-    yield Task(
-        "hop room",
-        "In which room does the owner of badge "
-        + str(list(badges)[4])
-        + " work? Answer with the number.",
-        text,
-        rooms[badges[list(badges)[4]]],
-        int,
+    yield _task("hop name", "Who opened the archive? Answer with the name.", text, badges[opened])
+    question = f"In which room does the owner of badge {asked} work? Answer with the number."
+    yield _task("hop room", question, text, rooms[badges[asked]])
+    first = next(line.split()[1] for line in lines if "user=ana" in line and " ERROR " in line)
+    question = (
+        "At what time is the first ERROR of user=ana? Answer with the time, such as 12:34:56."
     )
-    ana = [line for line in lines if "user=ana" in line and " ERROR " in line]
-    yield Task(
-        "hop time",
-        "At what time is the first ERROR of user=ana? Answer with the time, such as 12:34:56.",
-        text,
-        ana[0].split()[1],
-    )
-    slow = {
-        line.split("user=")[1].split()[0]
-        for line in lines
-        if re.search(r"ERROR mail .*took=[78]\d\dms", line)
-    }
-    yield Task(
-        "several",
-        "Which users had an ERROR of the service mail that took 700 ms or more? Answer with a list of their names.",
-        text,
-        sorted(slow),
-        list[str],
-    )
+    yield _task("hop time", question, text, first)
+    slow = sorted(set(re.findall(r"ERROR mail user=(\w+) took=[78]\d\dms", text)))
+    question = "Which users had an ERROR of the service mail that took 700 ms or more? Answer with a list of their names."
+    yield _task("several", question, text, slow)
 
 
 def _other_tasks() -> Iterator[Task]:
     """Make searches in texts of other forms, which were added after the prompt had been written."""
     random = Random("others")
-    paths = ("/cart", "/login", "/search", "/help")
+    paths, statuses = ("/cart", "/login", "/search", "/help"), (200, 404, 500)
     requests = [
-        (
-            random.choice(paths),
-            random.choices((200, 404, 500), (90, 7, 3))[0],
-            random.randrange(9_999),
-        )
+        (random.choice(paths), random.choices(statuses, (90, 7, 3))[0], random.randrange(9_999))
         for _ in range(2_000)
     ]
     access = "".join(
@@ -271,69 +207,55 @@ def _other_tasks() -> Iterator[Task]:
         for n, (path, status, size) in enumerate(requests)
     )
     failed = sum(status == 500 for _, status, _ in requests)
-    yield Task("other status", "How many requests got the status 500?", access, failed, int)
+    yield _task("other status", "How many requests got the status 500?", access, failed)
     sent = max(size for path, _, size in requests if path == "/help")
-    yield Task("other size", "What is the largest size of an answer for /help?", access, sent, int)
-    people: list[tuple[str, str, str, int]] = [
+    yield _task("other size", "What is the largest size of an answer for /help?", access, sent)
+
+    teams, cities = ("Ops", "Sales", "Law"), ("Oslo", "Rome", "Lima")
+    people = [
         (
             f"Person{n}",
-            random.choice(("Ops", "Sales", "Law")),
-            random.choice(("Oslo", "Rome", "Lima")),
+            random.choice(teams),
+            random.choice(cities),
             random.randrange(30, 99) * 1_000,
         )
         for n in range(800)
     ]
     staff = "name;team;city;salary\n" + "".join(f"{';'.join(map(str, row))}\n" for row in people)
-    paid = sum(row[3] for row in people if row[1] == "Law" and row[2] == "Rome")
-    yield Task(
-        "other salary", "What is the sum of the salaries of the team Law in Rome?", staff, paid, int
+    paid = sum(salary for _, team, city, salary in people if (team, city) == ("Law", "Rome"))
+    question = "What is the sum of the salaries of the team Law in Rome?"
+    yield _task("other salary", question, staff, paid)
+    of_lima = sum(city == "Lima" for _, _, city, _ in people)
+    yield _task("other city", "How many people work in Lima?", staff, of_lima)
+
+    kinds = ("sale", "refund", "visit")
+    events = [(n, random.choice(kinds), random.randrange(99)) for n in range(1_500)]
+    lines = "".join(
+        f'{{"id": {n}, "kind": "{kind}", "amount": {amount}}}\n' for n, kind, amount in events
     )
-    of_lima = sum(row[2] == "Lima" for row in people)
-    yield Task("other city", "How many people work in Lima?", staff, of_lima, int)
-    events: list[dict[str, Any]] = [
-        {
-            "id": n,
-            "kind": random.choice(("sale", "refund", "visit")),
-            "amount": random.randrange(99),
-        }
-        for n in range(1_500)
-    ]
-    lines = "".join(f"{json.dumps(event)}\n" for event in events)
-    refunds = sum(event["amount"] for event in events if event["kind"] == "refund")
-    yield Task(
-        "other refunds", "What is the sum of the amounts of all refunds?", lines, refunds, int
+    refunds = sum(amount for _, kind, amount in events if kind == "refund")
+    yield _task("other refunds", "What is the sum of the amounts of all refunds?", lines, refunds)
+    question = "What is the default of the argument cutoff of get_close_matches?"
+    yield _task("other cutoff", question, inspect.getsource(difflib), "0.6")
+
+    usual = (
+        "Nothing happened.",
+        "The filter was cleaned.",
+        "Two valves were checked.",
+        "The night shift was quiet.",
     )
-    source = inspect.getsource(difflib)
-    yield Task(
-        "other cutoff",
-        "What is the default of the argument cutoff of get_close_matches?",
-        source,
-        "0.6",
-    )
-    notes = [
-        f"Day {n}: {random.choice(('Nothing happened.', 'The filter was cleaned.', 'Two valves were checked.', 'The night shift was quiet.'))}"
-        for n in range(1, 1_200)
-    ]
+    notes = [f"Day {n}: {random.choice(usual)}" for n in range(1, 1_200)]
     notes[317] = "Day 318: At noon the old pump failed, and by evening it had been replaced."
     notes[860] = "Day 861: Mr Okafor signed the contract with Borealis for three years."
     notes[911] = "Day 912: Borealis moved its office to Tromso."
     diary = "\n".join(notes)
-    yield Task(
-        "other pump",
-        "On which day was the pump replaced? Answer with the number of the day.",
-        diary,
-        318,
-        int,
-    )
-    yield Task("other signed", "Who signed the contract with Borealis?", diary, "Okafor")
-    yield Task(
-        "other office",
-        "Where is the office of the company whose contract Mr Okafor signed?",
-        diary,
-        "Tromso",
-    )
-    cleaned = sum("filter was cleaned" in note for note in notes)
-    yield Task("other filter", "On how many days was the filter cleaned?", diary, cleaned, int)
+    question = "On which day was the pump replaced? Answer with the number of the day."
+    yield _task("other pump", question, diary, 318)
+    yield _task("other signed", "Who signed the contract with Borealis?", diary, "Okafor")
+    question = "Where is the office of the company whose contract Mr Okafor signed?"
+    yield _task("other office", question, diary, "Tromso")
+    cleaned = diary.count("filter was cleaned")
+    yield _task("other filter", "On how many days was the filter cleaned?", diary, cleaned)
 
 
 def _judged_tasks() -> Iterator[Task]:
@@ -344,26 +266,16 @@ def _judged_tasks() -> Iterator[Task]:
         lines += random.choices(_LIKED if label == "positive" else _DISLIKED, k=12)
         random.shuffle(lines)
         letter = "\n".join(lines)
-        yield Task(
-            f"letter {number}",
-            "How does the guest feel about the hotel: positive or negative?",
-            letter,
-            label,
-            Literal["positive", "negative"],
-        )
+        question = "How does the guest feel about the hotel: positive or negative?"
+        yield _task(f"letter {number}", question, letter, label, Literal["positive", "negative"])
     for name, text, kind in (
         ("kind slicings", topics["slicings"], "manual"),
         ("kind letter", letter, "letter"),
         ("kind integers", topics["integers"], "manual"),
         ("kind log", "\n".join(_log(random, 30)), "log"),
     ):
-        yield Task(
-            name,
-            "Is this a letter, a manual or a log?",
-            text,
-            kind,
-            Literal["letter", "manual", "log"],
-        )
+        question = "Is this a letter, a manual or a log?"
+        yield _task(name, question, text, kind, Literal["letter", "manual", "log"])
 
 
 _NEUTRAL = (
@@ -614,7 +526,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
-    """Run all tasks by one program, and print a line for each and one for all."""
     right, seconds, sums = 0, [], Counts()
     wanted = [
         task

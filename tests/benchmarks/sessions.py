@@ -6,10 +6,11 @@ import json
 import random
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, encode
@@ -17,7 +18,7 @@ from mahtab_tui.store.database import connect, transaction
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
-from tests.benchmarks.table import Row, median, p99, timed
+from tests.benchmarks.table import Row, timed
 
 _SESSIONS = 10_000
 _TURNS = 20
@@ -26,8 +27,6 @@ _COMMON = "the of and to in is we for that this data column value row table mean
 
 
 class _Texts:
-    """Words that are as common and as rare as words are."""
-
     def __init__(self) -> None:
         self._chance = random.Random(0)
         self._words = _COMMON + [
@@ -55,38 +54,24 @@ class _Texts:
         )
 
     def session(self) -> Iterator[Record]:
-        """The records of a session."""
         for turn in range(1, _TURNS + 1):
             cell = 2 * turn
-            yield records.UserReplIn(self.code(), cell=cell, party="you", time=1e9)
-            yield records.UserReplOut(
-                self.table(), cell=cell, party="you", status="ok", duration=0.1, time=1e9
-            )
-            yield records.Namespace(
-                cell=cell,
-                changes=(records.Change("frame", "rebound", "DataFrame", "8 rows"),),
-                time=1e9,
-            )
-            yield records.UserChat(self.words(15), turn=turn, time=1e9)
-            yield records.Agent(state="thinking", turn=turn, time=1e9)
-            yield records.AssistantChat(self.words(60), turn=turn, step=0, party="model", time=1e9)
-            yield records.AssistantReplIn(
-                self.code(), cell=cell + 1, turn=turn, step=0, block=0, party="model", time=1e9
-            )
-            yield records.AssistantReplOut(
-                self.table(),
-                cell=cell + 1,
-                turn=turn,
-                step=0,
-                block=0,
-                status="ok",
-                duration=0.1,
-                time=1e9,
-            )
+            asked: dict[str, Any] = {"turn": turn, "time": 1e9}
+            mine: dict[str, Any] = {"cell": cell, "party": "you", "time": 1e9}
+            block: dict[str, Any] = {**asked, "cell": cell + 1, "step": 0, "block": 0}
+            change = records.Change("frame", "rebound", "DataFrame", "8 rows")
+            yield records.UserReplIn(self.code(), **mine)
+            yield records.UserReplOut(self.table(), status="ok", duration=0.1, **mine)
+            yield records.Namespace(cell=cell, changes=(change,), time=1e9)
+            yield records.UserChat(self.words(15), **asked)
+            yield records.Agent(state="thinking", **asked)
+            yield records.AssistantChat(self.words(60), step=0, party="model", **asked)
+            yield records.AssistantReplIn(self.code(), party="model", **block)
+            yield records.AssistantReplOut(self.table(), status="ok", duration=0.1, **block)
             yield records.Usage(
-                model="model", input_tokens=1000, output_tokens=100, cost=0.01, turn=turn, time=1e9
+                model="model", input_tokens=1000, output_tokens=100, cost=0.01, **asked
             )
-            yield records.Agent(state="done", turn=turn, time=1e9)
+            yield records.Agent(state="done", **asked)
 
 
 def _write(path: Path, texts: _Texts) -> None:
@@ -110,37 +95,23 @@ def _write(path: Path, texts: _Texts) -> None:
                 )
 
 
-def _appending(path: Path, texts: _Texts) -> list[float]:
-    """Milliseconds of each of a thousand records that come one by one."""
-    store = SqliteStore(path, f"append{time.time_ns()}", name="study", project="/p")
-    added = [record for _ in range(5) for record in texts.session()]
-    took = [timed(lambda record=record: store.append(record), 1)[0] for record in added]  # type: ignore[misc]
-    store.close()
-    return took
-
-
 def rows() -> Iterator[Row]:
     """Finding a session among many."""
     with tempfile.TemporaryDirectory() as folder:
         path, texts = Path(folder) / "sessions.db", _Texts()
         _write(path, texts)
-        before = path.stat().st_size
-        started = time.perf_counter()
-        catch_up(path, 3600.0)
-        took = time.perf_counter() - started
+        before = path.stat().st_size / 1e6
+        (took,) = timed(lambda: catch_up(path, 3600.0))
         index = path.with_name("sessions-words.db")
         with closing(sqlite3.connect(index)) as connection:
             connection.execute("pragma wal_checkpoint(truncate)")
-        size = f"{before / 1e6:,.0f} MB of records"
+        what = f"index of {_SESSIONS:,} sessions of 200 records: time"
         yield Row(
-            f"index of {_SESSIONS:,} sessions of 200 records: time",
-            took,
-            "s",
-            "",
-            note=f"{1e6 * took / _SESSIONS / 200:.0f} us a record",
+            what, took / 1000, note=f"{1e3 * took / _SESSIONS / 200:.0f} us a record", unit="s"
         )
-        yield Row("its size", index.stat().st_size / 1e6, "MB", "< the records", note=size)
-        for what, typed in (
+        size = index.stat().st_size / 1e6
+        yield Row("its size", size, "< the records", before, "the records", "MB")
+        for what, *typed in (
             ("a rare word", "zanzibar7007"),
             ("the beginning of rare words", "zanz"),
             ("a common word", "frame"),
@@ -149,29 +120,16 @@ def rows() -> Iterator[Row]:
             ("five common words", "frame groupby print mean sort"),
             ("a common and a rare word", "the zanzibar7007"),
             ("nothing", "zanzibar7007 zanzibar107"),
+            ("a common word in one folder of 100", "frame groupb", "/data/7"),
         ):
-            took_each = timed(lambda typed=typed: find_sessions(path, typed), 20)  # type: ignore[misc]
-            yield Row(
-                f"finding {what}",
-                median(took_each),
-                "ms",
-                "<= 100",
-                note=f"p99 {p99(took_each):.1f}",
-            )
-        took_each = timed(lambda: find_sessions(path, "frame groupb", "/data/7"), 20)
+            found = timed(lambda typed=typed: find_sessions(path, *typed), 20)  # type: ignore[misc]
+            yield Row(f"finding {what}", found, "<= 100")
         yield Row(
-            "finding a common word in one folder of 100",
-            median(took_each),
-            "ms",
-            "<= 100",
-            note=f"p99 {p99(took_each):.1f}",
+            "listing the newest 50", timed(lambda: list_sessions(path, limit=50), 20), "<= 100"
         )
-        yield Row(
-            "listing the newest 50",
-            median(timed(lambda: list_sessions(path, limit=50), 20)),
-            "ms",
-            "<= 100",
-        )
-        stored = _appending(path, texts)
-        note = f"mean {sum(stored) / len(stored):.2f}; p99 {p99(stored):.1f}, longest {max(stored):.0f}"
-        yield Row("appending a record", median(stored), "ms", "", note=note)
+        store = SqliteStore(path, "appended", name="study", project="/p")
+        added = (record for _ in range(5) for record in texts.session())
+        stored = [timed(lambda record=record: store.append(record))[0] for record in added]  # type: ignore[misc]
+        store.close()
+        note = f"mean {fmean(stored):.2f}, longest {max(stored):.0f}"
+        yield Row("appending a record", stored, note=note)

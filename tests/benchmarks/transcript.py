@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
-from tests.benchmarks.table import Row, median
+from tests.benchmarks.table import Row, timed
 from tests.records import made
 from tests.tui.transcript_app import NotedPort
 
@@ -28,8 +27,7 @@ _FEW, _MANY, _TIMES = 100, 100_000, 200
 _LINES = 1_000_000
 
 
-def cell_records(cell: int) -> list[Record]:
-    """A cell that printed a line."""
+def _cell(cell: int) -> list[Record]:
     about = {"cell": cell, "party": "you"}
     ended = {**about, "status": "ok", "duration": 0.01, "kinds": [["stdout", 8]]}
     return [
@@ -38,14 +36,14 @@ def cell_records(cell: int) -> list[Record]:
     ]
 
 
-class PagerApp(App[None]):
+class _PagerApp(App[None]):
     """Something under the pager."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(MAHTAB)
 
 
-class TranscriptApp(App[None]):
+class _TranscriptApp(_PagerApp):
     """The pane alone."""
 
     def compose(self) -> ComposeResult:
@@ -55,55 +53,48 @@ class TranscriptApp(App[None]):
         self.register_theme(MAHTAB)
         self.theme = MAHTAB.name
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
 
-
-async def _append_cost(entries: int) -> float:
-    """Milliseconds for one more cell in a transcript of so many entries."""
-    app = TranscriptApp()
+async def _append(entries: int) -> list[float]:
+    """Milliseconds for each further cell in a transcript of so many entries."""
+    app = _TranscriptApp()
     async with app.run_test(size=(120, 40)) as pilot:
         pane = app.query_one(TranscriptPane)
-        pane.fold([record for cell in range(entries) for record in cell_records(cell)])
+        pane.fold([record for cell in range(entries) for record in _cell(cell)])
         await pilot.pause()
         gc.collect()
         took = []
         for cell in range(entries, entries + _TIMES):
-            start = time.perf_counter()
-            pane.fold(cell_records(cell))
-            took.append((time.perf_counter() - start) * 1000)
+            added = _cell(cell)
+            took += timed(lambda added=added: pane.fold(added))  # type: ignore[misc]
             await asyncio.sleep(0)
-        return median(took)
+        return took
 
 
-async def _open_time(store: SqliteStore) -> float:
+async def _open(store: SqliteStore) -> float:
     """Milliseconds from asking for a long output until its first line is seen."""
-    app = PagerApp(css_path=list(style_sheets()))
+    app = _PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
-        kernel = ProcessKernel()
-        screen = PagerScreen(
-            "Output of cell 1",
-            "cell-1.txt",
-            lambda: store.output(1),
-            InspectorClient(kernel),
-            Path.cwd(),
-        )
+        client = InspectorClient(ProcessKernel())
+        output = "Output of cell 1", "cell-1.txt", lambda: store.output(1)
+        screen = PagerScreen(*output, client, Path.cwd())
         await pilot.pause()
-        start = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        start = loop.time()
         app.push_screen(screen)
         while not (
             screen.is_mounted
-            and screen.viewer.view is not None
-            and screen.viewer.view.size
-            and "line 0" in screen.viewer.view.render_line(0).text
+            and (view := screen.viewer.view) is not None
+            and view.size
+            and "line 0" in view.render_line(0).text
         ):
             await asyncio.sleep(0.001)
-        return (time.perf_counter() - start) * 1000
+        return (loop.time() - start) * 1000
 
 
-def _pager() -> float:
-    """The time for a coloured output, from the disk; it is read once before, as the session has
-    just written it."""
+def rows() -> Iterator[Row]:
+    """One cell more, at few and at many entries; a long output, whole."""
+    few, many = (asyncio.run(_append(entries)) for entries in (_FEW, _MANY))
+    yield Row(f"transcript append at {_MANY:,} entries", many, f"<= 1.2 x at {_FEW}", few)
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
         text = "".join(
@@ -111,19 +102,6 @@ def _pager() -> float:
         )
         store.append(made(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
         store.append(made(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
-        took = median([asyncio.run(_open_time(store)) for _ in range(3)])
+        took = [asyncio.run(_open(store)) for _ in range(3)]
         store.close()
-        return took
-
-
-def rows() -> Iterator[Row]:
-    """One cell more, at few and at many entries; a long output, whole."""
-    few = asyncio.run(_append_cost(_FEW))
-    yield Row(
-        f"transcript append at {_MANY:,} entries",
-        asyncio.run(_append_cost(_MANY)),
-        "ms",
-        f"<= 1.2 x at {_FEW}",
-        few,
-    )
-    yield Row(f"pager with {_LINES:,} coloured lines", _pager(), "ms", "<= 1,000")
+    yield Row(f"pager with {_LINES:,} coloured lines", took, "<= 1,000")

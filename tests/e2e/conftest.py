@@ -14,13 +14,18 @@ import pytest
 from tests.e2e.terminal import Terminal
 
 Start = Callable[..., Terminal]
+in_two_sizes = pytest.mark.parametrize(
+    "size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 PROGRAM = [str(Path(sys.executable).with_name("mahtab-tui"))]
 
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
-    """Start the program with arguments (by default the demo model) in an empty folder, quickly; all
-    are ended with the test."""
+    """Start the program quickly in an empty folder; it is ended with the test.
+
+    Without a command, file or model among the arguments, it has the demo model.
+    """
     with starting(project, warm=True) as start:
         yield start
 
@@ -40,7 +45,8 @@ def starting(project: Path, *, warm: bool) -> Iterator[Start]:
         def start(
             *arguments: str, columns: int = 120, lines: int = 40, env: dict[str, str] | None = None
         ) -> Terminal:
-            argv = [*([] if warm else PROGRAM), *(arguments or ("--model", "demo"))]
+            named = "--model" in arguments or (arguments and not arguments[0].startswith("-"))
+            argv = [*([] if warm else PROGRAM), *arguments, *([] if named else ["--model", "demo"])]
             return stack.enter_context(
                 Terminal(argv, columns=columns, lines=lines, cwd=project, env=env, warm=warm)
             )

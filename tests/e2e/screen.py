@@ -14,8 +14,6 @@ _SEQUENCE = re.compile(rf"\x1b\[([0-9;]*)([{re.escape(''.join(pyte.Stream.csi))}
 
 
 class _Cells(dict[str, Char | None]):
-    """The cells of characters that look alike; None for what does not take just one cell."""
-
     def __init__(self, look: Char) -> None:
         self._look = look
 
@@ -55,8 +53,6 @@ class Screen(pyte.Screen):
 
     @property
     def text(self) -> str:
-        """The lines as text. pyte's own `display` fails where a wide character was overwritten and
-        its second cell was not yet."""
         for y in self.dirty:
             cells = [self.buffer[y][x].data for x in range(self.columns)]
             self._texts[y] = "".join(

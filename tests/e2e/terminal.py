@@ -47,8 +47,6 @@ and limits, and graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
-    """Text that was read, without an escape sequence at its end that goes on in the next read; and
-    that sequence."""
     begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
     return (data[: begun.start()], begun[0]) if begun else (data, b"")
 
@@ -66,8 +64,6 @@ class Terminal:
         env: Mapping[str, str] | None = None,
         warm: bool = False,
     ) -> None:
-        """`warm`: the arguments of our own program, which is forked from one that has been loaded
-        (see `tests.warm`)."""
         self.columns, self.lines = columns, lines
         self.screen = Screen(columns, lines)
         self._stream = Stream(self.screen)
@@ -114,7 +110,6 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """The screen as text."""
         return self.screen.text
 
     def pump(self, wait: float = 0.05) -> bool:
@@ -146,12 +141,10 @@ class Terminal:
         return found[0]
 
     def idle(self) -> Terminal:
-        """Wait until the kernel is idle, as at the start; returns the terminal."""
         self.wait("kernel .*idle")
         return self
 
     def wait_gone(self, pattern: str) -> None:
-        """Wait until a regular expression is no longer found on the screen."""
         deadline = time.monotonic() + DEADLINE
         while re.search(pattern, self.text):
             if not self.pump() or time.monotonic() > deadline:
@@ -159,12 +152,7 @@ class Terminal:
 
     def press_until(self, key: str, pattern: str, *, every: float = 4.0, asked: str = "") -> None:
         """Press a key again and again until a regular expression is found: some rows ignore keys
-        when they have just appeared.
-
-        `every`: seconds between two, long enough for what the key does to be seen: a key too many
-        would be typed into something else. `asked`: what the row says; once that is gone the key
-        was taken, and is not pressed again.
-        """
+        when they have just appeared."""
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
             if re.search(asked, self.text):
@@ -178,31 +166,28 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
 
     def send(self, data: str | bytes) -> None:
-        """Write to the program's input as it is."""
         data = data.encode() if isinstance(data, str) else data
         while data:
             data = data[os.write(self._fd, data[:1024]) :]
             self.pump(0)
 
     def type(self, text: str) -> None:
-        """Type text, a character at a time."""
         for character in text:
             self.send(character)
             self.pump(0.002)
 
     def press(self, *keys: str) -> None:
-        """Press named keys (see `KEYS`)."""
         for key in keys:
             self.send(KEYS[key])
             self.pump(0.01)
 
-    def enter(self, text: str) -> None:
-        """Type a line, and Enter."""
+    def enter(self, text: str, seen: str = "") -> None:
+        """Type a line, press Enter, and wait until a regular expression is found on the screen."""
         self.type(text)
         self.press("enter")
+        self.wait(seen)
 
     def paste(self, text: str) -> None:
-        """A bracketed paste."""
         self.send(f"\x1b[200~{text}\x1b[201~")
 
     def click(self, needle: str) -> None:
@@ -215,15 +200,12 @@ class Terminal:
         raise AssertionError(f"{needle!r} is not shown. The screen:\n{self.text}")
 
     def resize(self, columns: int, lines: int) -> None:
-        """Give the terminal another size."""
         self.columns, self.lines = columns, lines
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen.resize(lines, columns)
         os.kill(self.pid, signal.SIGWINCH)
 
     def hang_up(self) -> int:
-        """Close the terminal, as when its window is closed, and wait until the program has ended;
-        as `wait_end`."""
         os.close(self._fd)
         self._fd, self._ended = -1, True
         return self.wait_end()

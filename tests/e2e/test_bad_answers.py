@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Start, in_two_sizes
 from tests.e2e.terminal import Terminal
 
 # Answers that a model may give: none crashes, hides or disfigures anything.
@@ -37,7 +35,7 @@ def is_whole(screen: Terminal) -> bool:
     return whole and last.startswith((" f2 Python / Ask", " f7 Answer"))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@in_two_sizes
 def test_hostile_answer_is_shown_as_text(
     start: Start, replay: Callable[..., str], size: tuple[int, int]
 ) -> None:
@@ -55,11 +53,9 @@ def test_hostile_answer_is_shown_as_text(
     before = len(screen.raw)
     screen.press("f2")
     for _, seen in answers:
-        screen.enter("go")
-        screen.wait(seen)
+        screen.enter("go", seen)
         assert is_whole(screen)
-    screen.enter("again")
-    screen.wait("All is well.")
+    screen.enter("again", "All is well.")
     drawn = bytes(screen.raw[before:])
     for driving in (
         b"\x1b]",
@@ -82,8 +78,7 @@ def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., st
         replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
     )
     screen.idle()
-    screen.enter("`go")
-    screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
+    screen.enter("`go", r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
     screen.press("f7")
     screen.press_until(
@@ -123,8 +118,7 @@ def test_session_survives_bad_code(start: Start) -> None:
         screen.wait("❯ [a-z]")
         screen.press("enter")
         # Entered while the code runs, or just after it.
-        screen.enter(f"'typed', {number} * 7")
-        screen.wait(seen)
+        screen.enter(f"'typed', {number} * 7", seen)
         screen.wait(rf"▌ \('typed', {number * 7}\)")
         # It has ended: what runs stays when the transcript is cleared.
         screen.wait(rf"you +<?[\d.]+ s [^\n]*\n ▌ 'typed', {number} \* 7")

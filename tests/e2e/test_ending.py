@@ -66,8 +66,7 @@ def test_signal_ends_the_screen_and_restores_the_terminal(
     screen.idle()
     screen.enter("import os; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
-    screen.enter("import time; print('half' + ' said'); time.sleep(1000)")
-    screen.wait("half said")
+    screen.enter("import time; print('half' + ' said'); time.sleep(1000)", "half said")
     screen.type("a draft of")
     screen.wait("a draft of")
     assert attributes(screen) != before
@@ -82,7 +81,7 @@ def test_signal_ends_the_screen_and_restores_the_terminal(
         assert ("half said\n",) in file.execute(
             "select text from partial union select text from record"
         ).fetchall()
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait("half said")
     again.wait("busy")
     again.press("up")
@@ -128,7 +127,7 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
 ) -> None:
     (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
     (project / "myedit").chmod(0o755)
-    screen = start("--model", "demo", env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
+    screen = start(env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
     before = attributes(screen)
     screen.idle()
     screen.enter("open_in_editor('x.py')")
@@ -188,11 +187,10 @@ def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
         terminal.wait(r"\+ kept str")
         assert terminal.hang_up() == -signal.SIGHUP
     assert alive(kernel)
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait("kept = 'words'")
     again.wait("Reattached to the running kernel")
-    again.enter("print('still', os.getpid(), kept)")
-    again.wait(f"still {kernel} words")
+    again.enter("print('still', os.getpid(), kept)", f"still {kernel} words")
     assert again.leave() == 0
     wait_for(lambda: not alive(kernel))
 
@@ -232,8 +230,7 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
     with Terminal([sys.executable, str(script)], cwd=broken) as screen:
         screen.wait("Python")
         if where == TARGETS[0]:
-            screen.enter("kept = 42")
-            screen.wait(r"kept\s+int")
+            screen.enter("kept = 42", r"kept\s+int")
         screen.press("f1")
         assert screen.wait_end() == 1
         assert "The screen crashed: LookupError: no such" in screen.text
@@ -313,8 +310,7 @@ def test_screen_leaves_nothing_behind(
 ) -> None:
     screen = start("--model", "claude").idle()
     screen.press("f2")
-    screen.enter("hello")
-    screen.wait("begun")
+    screen.enter("hello", "begun")
     end(screen, how)
     wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
@@ -329,7 +325,7 @@ def test_screen_leaves_nothing_behind(
     wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
     if how == "SIGKILL":  # what is left then is removed by the next start
         assert files() == [1, 1, 0]
-        start("--model", "demo").wait("kernel .*idle")
+        start().wait("kernel .*idle")
         wait_for(
             lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir())
         )
@@ -342,7 +338,7 @@ def test_screen_leaves_nothing_behind(
 def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     start: Start, how: str
 ) -> None:
-    screen = start("--model", "demo", "--set", "keep_kernel=0").idle()
+    screen = start("--set", "keep_kernel=0").idle()
     screen.enter(
         "import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()"
     )

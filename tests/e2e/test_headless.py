@@ -104,13 +104,3 @@ def test_query_accepts_the_options_of_ask() -> None:
         {name for option in command.params for name in option.opts} for command in (commands, ask)
     )
     assert asking - options == {"question"}
-
-
-def test_query_opens_no_screen(project: Path) -> None:
-    done = run_program("--query", "x", "--continue")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--query opens no screen" in done.stderr
-    assert "--json works only with --query" in run_program("--json").stderr
-    assert "There is no file none.csv" in run_program("--query", "x", "--load", "none.csv").stderr
-    assert "Give a question" in run_program("--query", " ").stderr
-    assert "Give the options after the command" in run_program("--query", "x", "doctor").stderr

@@ -92,6 +92,5 @@ def test_an_installed_program_opens_and_runs_a_cell(
     argv = [str(installed.with_name(command[0])), *command[1:], "--model", "demo"]
     with Terminal(argv, cwd=project) as screen:
         screen.idle()
-        screen.enter("6 * 7")
-        screen.wait(r"\b42\b")
+        screen.enter("6 * 7", r"\b42\b")
         assert screen.leave() == 0

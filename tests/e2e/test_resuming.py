@@ -29,8 +29,7 @@ def test_session_with_unreadable_records_is_resumed_without_them(
 ) -> None:
     screen = start().idle()
     for word in ("first", "second", "third"):
-        screen.enter(f"print('the {word} ' + 'line')")
-        screen.wait(f"the {word} line")
+        screen.enter(f"print('the {word} ' + 'line')", f"the {word} line")
     assert screen.leave() == 0
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db", isolation_level=None)) as file:
         file.execute("update record set attrs = '{' where text like '%second%'")
@@ -41,12 +40,11 @@ def test_session_with_unreadable_records_is_resumed_without_them(
     listed = run_program("sessions")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
-    screen = start("--model", "demo", "--continue")
+    screen = start("--continue")
     screen.wait("3 of the session's records cannot be read and are left out")
     screen.wait(r"In 3\b")
     assert "second" not in screen.text
-    screen.enter("print('and it goes ' + 'on')")
-    screen.wait("and it goes on")
+    screen.enter("print('and it goes ' + 'on')", "and it goes on")
     assert "In 4" in screen.text
 
 
@@ -58,9 +56,7 @@ def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     store.write_bytes(b"this is no database, it only says so" * 1000)
     for command in (["--continue"], ["sessions"]):
         content = store.read_bytes()
-        screen = (
-            start(*command, "--model", "demo") if command[0] == "--continue" else start(*command)
-        )
+        screen = start(*command)
         while screen.pump():
             pass
         assert re.search(r"was\s+damaged;", screen.text)
@@ -75,7 +71,7 @@ def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     screen.wait("number one")
     assert screen.leave() == 0
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
-    start("--model", "demo", "--continue").wait("number one")
+    start("--continue").wait("number one")
 
 
 def test_session_resumes_on_its_interpreter_or_reports_it_missing(
@@ -83,26 +79,22 @@ def test_session_resumes_on_its_interpreter_or_reports_it_missing(
 ) -> None:
     for name in (".venv", "other"):
         venv.create(project / name, symlinks=True, with_pip=False)
-    screen = start("--model", "demo", "--python", "other").idle()
-    screen.enter("import sys; 'on ' + sys.prefix[-5:]")
-    screen.wait("on other")
+    screen = start("--python", "other").idle()
+    screen.enter("import sys; 'on ' + sys.prefix[-5:]", "on other")
     assert screen.leave() == 0
-    screen = start("--model", "demo", "--continue", columns=200).idle()
-    screen.enter("'again ' + __import__('sys').prefix[-5:]")
-    screen.wait("again other")
+    screen = start("--continue", columns=200).idle()
+    screen.enter("'again ' + __import__('sys').prefix[-5:]", "again other")
     assert screen.leave() == 0
     shutil.rmtree(project / "other")
-    screen = start("--model", "demo", "--continue", columns=200)
+    screen = start("--continue", columns=200)
     screen.wait(r"other/bin/python,(?s:.*)is gone(?s:.*)/kernel\s+lists\s+others")
-    screen.enter("'still ' + 'works'")
-    screen.wait("still works")
+    screen.enter("'still ' + 'works'", "still works")
 
 
 def opened(start: Start, *arguments: str) -> Terminal:
     """A terminal in which a cell has run in a session."""
-    screen = start("--model", "demo", *arguments).idle()
-    screen.enter("print('in the ' + 'first'); kept = 1")
-    screen.wait("in the first")
+    screen = start(*arguments).idle()
+    screen.enter("print('in the ' + 'first'); kept = 1", "in the first")
     return screen
 
 
@@ -118,18 +110,14 @@ def cells(home: Path) -> dict[str, list[str]]:
 def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
     first = opened(start)
     (session,) = cells(home)
-    second = start("--model", "demo", "--resume", session[:4])
+    second = start("--resume", session[:4])
     second.wait(rf"\({session}\) is open in another terminal:\s+process {first.pid} since")
     second.wait("Choose w or f")
-    second.enter("x")
-    second.wait("Choose(?s:.*)Choose")
-    second.enter("f")
-    second.wait("in the first")
+    second.enter("x", "Choose(?s:.*)Choose")
+    second.enter("f", "in the first")
     second.wait("This is now the session")
-    second.enter("print('in the ' + 'fork')")
-    second.wait("in the fork")
-    first.enter("print('in the ' + 'first again')")
-    first.wait("in the first again")
+    second.enter("print('in the ' + 'fork')", "in the fork")
+    first.enter("print('in the ' + 'first again')", "in the first again")
     assert first.leave() == second.leave() == 0
     stored_cells = cells(home)
     (copy,) = stored_cells.keys() - {session}
@@ -149,15 +137,14 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
     first = opened(start)
     listed = run_program("sessions").stdout
     assert f"(open: process {first.pid} since" in listed
-    second = start("--model", "demo", "--continue")
+    second = start("--continue")
     second.wait("Choose w or f")
     second.press("enter")
     second.wait("was not changed")
     assert second.wait_end() == 1
-    third = start("--model", "demo", "--continue")
+    third = start("--continue")
     third.wait("Choose w or f")
-    third.enter("w")
-    third.wait("watches")
+    third.enter("w", "watches")
     third.wait("in the first")
     first.enter("print('and it ' + 'follows')")
     third.wait("and it follows")
@@ -166,7 +153,7 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
 
 def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     opened(start, "--no-share")
-    second = start("--model", "demo", "--continue")
+    second = start("--continue")
     second.wait("Choose f and")
     assert "watch" not in second.text
 
@@ -188,12 +175,11 @@ def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     first.wait("begun")
     os.kill(first.pid, signal.SIGKILL)
     first.wait_end()
-    second = start("--model", "demo", "--continue")
+    second = start("--continue")
     second.wait("is still running")
-    watcher = start("--model", "demo", "--continue")
+    watcher = start("--continue")
     watcher.wait("Choose w or f")
-    watcher.enter("w")
-    watcher.wait(r"watches \w+ \(\d+\)")
+    watcher.enter("w", r"watches \w+ \(\d+\)")
     watcher.wait("in the first")
     watcher.wait("begun")
     watcher.wait(r"kept\s+int\s+1")
@@ -214,7 +200,7 @@ def killed(screen: Terminal) -> None:
 
 
 def start_on(host: str, start: Start, folder: Path) -> Terminal:
-    options = ["--model", "demo"]
+    options = []
     if host == "elsewhere":
         (folder / "road").mkdir()
         options += ["--kernel", Road(folder / "road").address.text]
@@ -236,7 +222,7 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     killed(screen)
     (project / "go").touch()
     wait_for((project / "gone").exists)
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait("middle")
     again.wait(r"Cell 2 is still running")
     again.wait("busy")
@@ -244,8 +230,7 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     again.wait("the end")
     again.idle()
     assert [again.text.count(word) for word in ("begun", "middle", "the end")] == [1, 1, 1]
-    again.enter("print(kept + 2, os.getpid())")
-    again.wait(f"42 {kernel}")
+    again.enter("print(kept + 2, os.getpid())", f"42 {kernel}")
     assert again.leave() == 0
     wait_for(lambda: not alive(kernel))
 
@@ -260,13 +245,13 @@ def test_cell_that_ended_while_detached_shows_its_result(
     screen.wait("begun")
     killed(screen)
     (project / "go").touch()
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait(r"\(42, 'result'\)")
     again.wait(r"\+ made int")
     again.idle()
     killed(again)
     wait_for(lambda: waiting_kernels(home))
-    third = start("--model", "demo", "--continue", columns=120, lines=35)
+    third = start("--continue", columns=120, lines=35)
     third.wait(r"\(42, 'result'\)")
     third.idle()
     third.wait(r"made\s+42\s+int\s+❯ 1")
@@ -286,7 +271,7 @@ def test_output_of_a_kernel_ending_while_detached_appears_once(
     (project / "go").touch()
     wait_for(lambda: not alive(kernel) and not waiting_kernels(home))
     for _ in range(2):
-        again = start("--model", "demo", "--continue")
+        again = start("--continue")
         again.wait("the end")
         again.wait("The kernel ended in cell 1 while no screen was open")
         again.idle()
@@ -297,10 +282,9 @@ def test_output_of_a_kernel_ending_while_detached_appears_once(
 
 def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
     screen = start().idle()
-    screen.enter("name = input('your ' + 'name? ')")
-    screen.wait("your name")
+    screen.enter("name = input('your ' + 'name? ')", "your name")
     killed(screen)
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait("your name")
     again.press_until("x", "x")
     again.press("enter")
@@ -309,7 +293,7 @@ def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None
 
 @pytest.mark.parametrize("hours", [12, 0])
 def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int) -> None:
-    screen = start("--model", "demo", "--set", f"keep_kernel={hours}").idle()
+    screen = start("--set", f"keep_kernel={hours}").idle()
     (kernel,) = waiting_kernels(home) or [0]
     assert bool(kernel) == bool(hours)
     killed(screen)
@@ -326,8 +310,7 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start(columns=120, lines=35).idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
-    screen.wait("begun")
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
     screen.press("ctrl+q")
     screen.wait(
         r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays"
@@ -351,15 +334,14 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     assert "in the background" not in sessions()
     (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
     assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
-    again = start("--model", "demo", "--resume", session[1])
+    again = start("--resume", session[1])
     again.wait(r"begun\s")
     again.wait("The kernel ended in cell 1 while no screen was open")
 
 
 def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
     screen = start().idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
-    screen.wait("begun")
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
     (kernel,) = waiting_kernels(home)
     screen.press("ctrl+q")
     screen.wait(r"Leave\?")
@@ -372,12 +354,10 @@ def test_kernel_with_a_screen_is_not_stopped_from_outside(
     start: Start, project: Path, home: Path
 ) -> None:
     screen = start().idle()
-    screen.enter("n = 1")
-    screen.wait(r"\+ n int")
+    screen.enter("n = 1", r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
     assert "is open in another terminal" in sessions("stop", path.name.split(".")[0], code=1)
-    screen.enter("n + 1")
-    screen.wait(r"\b2\b")
+    screen.enter("n + 1", r"\b2\b")
 
 
 def test_models_cell_ends_when_its_screen_is_gone(
@@ -387,8 +367,7 @@ def test_models_cell_ends_when_its_screen_is_gone(
     model = replay(f"I wait.\n```python\n{code}\n```", "It has ended.")
     screen = start("--model", model, "--approval", "auto").idle()
     screen.press("f2")
-    screen.enter("do it")
-    screen.wait(r"begun\s")
+    screen.enter("do it", r"begun\s")
     killed(screen)
     again = start("--model", model, "--continue")
     again.wait("Cell 1 is still running")
@@ -397,8 +376,7 @@ def test_models_cell_ends_when_its_screen_is_gone(
     again.wait(r"by the model\s")
     again.idle()
     again.wait(r"made\s+str")
-    again.enter("made.upper()")
-    again.wait("'BY THE MODEL'")
+    again.enter("made.upper()", "'BY THE MODEL'")
     assert again.leave() == 0
 
 
@@ -407,9 +385,8 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
 ) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", "--kernel", road.address.text, columns=120, lines=35).idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
-    screen.wait("begun")
+    screen = start("--kernel", road.address.text, columns=120, lines=35).idle()
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
     screen.press("ctrl+q")
     screen.wait(r"Leave\? A cell is running. · \^q again leaves it running")
     screen.press("escape")
@@ -424,13 +401,13 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
     assert other.leave() == 0
     (road.folder / "refuse").touch()
-    away = start("--model", "demo", "--resume", session, columns=150)
+    away = start("--resume", session, columns=150)
     assert away.wait_end() == 1
     assert (
         f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
     )
     (road.folder / "refuse").unlink()
-    back = start("--model", "demo", "--resume", session)
+    back = start("--resume", session)
     back.wait("Cell 1 is still running")
     back.wait("busy")
     back.press("ctrl+c")
@@ -452,7 +429,7 @@ def is_saved(home: Path, what: str) -> bool:
 
 
 def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
-    screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35).idle()
+    screen = start("--set", "keep_kernel=0", columns=120, lines=35).idle()
     for code in (
         "import socket; items = [1, 2]; sock = socket.socket()",
         "add = lambda x: items.append(x)",
@@ -460,33 +437,29 @@ def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
         screen.enter(code)
     wait_for(lambda: is_saved(home, '"add"'))
     os.kill(screen.pid, signal.SIGKILL)
-    again = start("--model", "demo", "--continue", columns=120, lines=35)
+    again = start("--continue", columns=120, lines=35)
     again.wait(r"3 variables restored, 1 not: sock \(a connection cannot be saved\)")
     again.wait(r"items\s+2 items\s+restored")
     again.wait(r"sock\s+a conn.*not kept")
-    again.enter("add(40); items")
-    again.wait(r"\[1, 2, 40\]")
+    again.enter("add(40); items", r"\[1, 2, 40\]")
     assert again.leave() == 0
 
 
 def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
     screen = start().idle()
-    screen.enter("word = 'ready'; print('made ' + 'it')")
-    screen.wait("made it")
+    screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
     assert screen.leave() == 0
-    again = start("--model", "demo", "--continue")
+    again = start("--continue")
     again.wait("1 variable restored")
-    again.enter("print('al' + word)")
-    again.wait("already")
+    again.enter("print('al' + word)", "already")
 
 
 def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false").idle()
-    screen.enter("word = 'ready'; print('made ' + 'it')")
-    screen.wait("made it")
+    screen = start("--set", "keep_namespace=false").idle()
+    screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
     assert screen.leave() == 0
     assert not (home / ".mahtab" / "namespaces").exists()
-    start("--model", "demo", "--continue").wait("variables were not")
+    start("--continue").wait("variables were not")
 
 
 def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> None:
@@ -497,14 +470,12 @@ def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> No
     os.kill(pid, signal.SIGKILL)
     screen.wait(r"Started a new kernel\.")
     screen.wait("2 variables restored")
-    screen.enter("print('al' + word)")
-    screen.wait("already")
+    screen.enter("print('al' + word)", "already")
 
 
 def test_session_is_deleted_after_confirmation(start: Start, home: Path, project: Path) -> None:
     screen = start().idle()
-    screen.enter("word = 'ready'; print('made ' + 'it')")
-    screen.wait("made it")
+    screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
     assert screen.leave() == 0
     (folder,) = (home / ".mahtab" / "namespaces").glob("session-*")
     session = folder.name.partition("-")[2]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Start, in_two_sizes
 
 BAR = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(40), mininterval=0):\n    time.sleep(0.01)\n"
 FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    return c\n"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@in_two_sizes
 def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(columns=size[0], lines=size[1]).idle()
     screen.paste(BAR)
@@ -23,32 +21,26 @@ def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -
     assert len(re.findall(r"\d+%\|", screen.text)) == 1
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@in_two_sizes
 def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(columns=size[0], lines=size[1]).idle()
     screen.paste(FUNCTION)
     screen.wait("return c")
     screen.press("enter")
     screen.wait("f function")
-    screen.enter("f(20)")
-    screen.wait(r"-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
-    screen.enter("p b")
-    screen.wait(r"\(Pdb\) p b\s+│?[ \n]*▌ 21")
-    screen.enter("n")
-    screen.wait("-> return c")
-    screen.enter("p c * 100")
-    screen.wait("4200")
+    screen.enter("f(20)", r"-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
+    screen.enter("p b", r"\(Pdb\) p b\s+│?[ \n]*▌ 21")
+    screen.enter("n", "-> return c")
+    screen.enter("p c * 100", "4200")
     screen.enter("c")
     screen.idle()
     screen.wait(r"▌ 42 ")
-    screen.enter("f(30)")
-    screen.wait(r"f\(30\)(?s:.*)-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
+    screen.enter("f(30)", r"f\(30\)(?s:.*)-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
     screen.enter("q")
     screen.idle()
     screen.wait_gone("Enter answers")
     assert "Traceback" not in screen.text
-    screen.enter("'still ' + 'here'")
-    screen.wait("▌ 'still here'")
+    screen.enter("'still ' + 'here'", "▌ 'still here'")
 
 
 def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
@@ -57,8 +49,7 @@ def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
     screen.wait("return c")
     screen.press("enter")
     screen.wait("f +function")
-    screen.enter("f(20)")
-    screen.wait(r"\(Pdb\) Enter answers")
+    screen.enter("f(20)", r"\(Pdb\) Enter answers")
     screen.send("p b\rn\rp c\rc\r")
     screen.wait(r"▌ \(Pdb\) p b(?s:.*)▌ 21(?s:.*)▌ \(Pdb\) p c(?s:.*)▌ 42(?s:.*)▌ \(Pdb\) c")
     screen.idle()
@@ -78,9 +69,8 @@ def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> 
 
 
 def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24).idle()
-    screen.enter("kept = 'this'")
-    screen.wait(r"\+ kept str 'this'")
+    screen = start("--set", "keep_namespace=false", columns=80, lines=24).idle()
+    screen.enter("kept = 'this'", r"\+ kept str 'this'")
     screen.press("ctrl+q")
     screen.wait("Leave\\? You would lose 1 name of the namespace")
     assert screen.leave() == 0
@@ -90,7 +80,7 @@ def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     assert farewell is not None
     session = farewell[1].decode()
     assert f"mahtab-tui --continue here, or --resume {session}" in farewell[2].decode()
-    again = start("--model", "demo", "--resume", session)
+    again = start("--resume", session)
     again.wait("kept = 'this'")
     assert again.leave() == 0
 
@@ -102,7 +92,7 @@ def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
     assert b"Leave?" not in screen.raw
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@in_two_sizes
 def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
     start: Start, size: tuple[int, int]
 ) -> None:

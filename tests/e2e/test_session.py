@@ -23,18 +23,15 @@ def test_compute_ask_approve_and_use_the_variable(
     screen = cold_start(
         "--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS)
     ).idle()
-    screen.enter("numbers = [10, 20, 30]")
-    screen.wait(r"numbers\s+list")
-    screen.enter("`what is the total?")
-    screen.wait("waits for you")
+    screen.enter("numbers = [10, 20, 30]", r"numbers\s+list")
+    screen.enter("`what is the total?", "waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"
     screen.wait("run all from now on")
     screen.press("f7")
     screen.press_until("y", r"total\s+int\s+60", asked="run all from now on")
     screen.wait(WORDS)
     screen.press("f2")
-    screen.enter("total + 1")
-    screen.wait(r"\b61\b")
+    screen.enter("total + 1", r"\b61\b")
     assert screen.leave() == 0
 
 
@@ -46,26 +43,21 @@ def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> 
     screen.press("escape")
     screen.wait("KeyboardInterrupt")
     screen.idle()
-    screen.enter("6 * 7")
-    screen.wait(r"\b42\b")
+    screen.enter("6 * 7", r"\b42\b")
 
 
 def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
     screen = start().idle()
-    screen.enter("name = input('your name? ')")
-    screen.wait("Enter answers")
-    screen.enter("Ada")
-    screen.wait(r"name\s+str\s+'Ada'")
+    screen.enter("name = input('your name? ')", "Enter answers")
+    screen.enter("Ada", r"name\s+str\s+'Ada'")
     screen.wait_gone(r"(?m)^ +your name")
-    screen.enter("import getpass; word = getpass.getpass('secret: ')")
-    screen.wait("Enter answers")
+    screen.enter("import getpass; word = getpass.getpass('secret: ')", "Enter answers")
     screen.type("xyzzy")
     screen.wait("•••••")
     assert "xyzzy" not in screen.text
     screen.press("enter")
     screen.wait(r"word\s+str\s+'•+'")
-    screen.enter("print(word, '\\x1b[31m'.join(word), len(word))")
-    screen.wait(r"•+ •+ 5")
+    screen.enter("print(word, '\\x1b[31m'.join(word), len(word))", r"•+ •+ 5")
     assert "xyzzy" not in screen.text
 
 
@@ -74,10 +66,8 @@ def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) ->
     screen.type("while True: pass")
     screen.press("enter", "enter")
     screen.wait("busy")
-    screen.enter("later = 1")
-    screen.wait(r"queued.*later = 1")
-    screen.enter("never = 1")
-    screen.wait(r"❯ never = 1 ✕")
+    screen.enter("later = 1", r"queued.*later = 1")
+    screen.enter("never = 1", r"❯ never = 1 ✕")
     screen.click("never = 1 ✕")
     screen.wait_gone("never = 1 ✕")
     screen.press("ctrl+c", "ctrl+c")
@@ -88,8 +78,7 @@ def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) ->
 def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
-    screen.enter("x = 1")
-    screen.wait(r"\+ x int 1")
+    screen.enter("x = 1", r"\+ x int 1")
     screen.resize(200, 50)
     screen.wait("NAMESPACE")
     screen.resize(20, 5)
@@ -106,11 +95,9 @@ FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': 
 
 def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
     screen = start().idle()
-    screen.enter(FRAME)
-    screen.wait("1,000,000 × 2")
+    screen.enter(FRAME, "1,000,000 × 2")
     screen.idle()
-    screen.enter("exec('while True: pass')")
-    screen.wait("kernel .*busy")
+    screen.enter("exec('while True: pass')", "kernel .*busy")
     screen.press("ctrl+o")
     screen.send("n")
     screen.wait("Look inside")
@@ -132,14 +119,12 @@ def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
     for code in ("items = [1, 2]", "items.append(3); more = 1"):
         screen.enter(code)
     screen.wait(r"items\s+3 items\s+list")
-    screen.enter("`/undo")
-    screen.wait("Undo cell 2")
+    screen.enter("`/undo", "Undo cell 2")
     screen.wait(r"items\s+list 3 items → 2 items")
     screen.press("y")
     screen.wait("Cell 2 was undone")
     screen.wait(r"items\s+2 items\s+list")
-    screen.enter("/redo")
-    screen.wait("Cell 2 was redone")
+    screen.enter("/redo", "Cell 2 was redone")
     screen.wait(r"items\s+3 items\s+list")
     assert screen.leave() == 0
 

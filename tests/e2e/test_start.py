@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import venv
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_notebook
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.warm import command, run_program
+from tests.notebooks import text_of
+from tests.warm import command
 
 # Wrong beginnings: one clear sentence and an exit code, never a traceback.
 
@@ -43,33 +47,76 @@ def write_replay(path: Path, *lines: object) -> str:
     return f"replay:{path}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), 'This needs a terminal. Without one, use: mahtab-tui ask "question".'),
-        (("watch",), "This needs a terminal.\n"),
-        (("ask", "x", "--model", "nonsense"), "There is no model 'nonsense'"),
-        (("ask", "x", "--model", "replay:missing.jsonl"), "missing.jsonl cannot be read"),
-        (("ask", "x", "--model", "replay:broken.jsonl"), "broken.jsonl, line 2"),
-        (("ask", "x", "--model", "claude"), "not on the PATH"),
-        (("ask", " "), "Give a question"),
-        (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
-        (
-            ("ask", "x", "--approval", "always"),
-            "--approval: input should be 'ask', 'review' or 'auto'",
-        ),
-        (("--model", "demo", "ask", "x"), "Give the options after the command"),
-        (("--no-such-option",), "There is no option --no-such-option."),
-    ],
-)
-def test_wrong_arguments_give_one_sentence(
-    project: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
-    done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+REFUSED = {
+    "": 'This needs a terminal. Without one, use: mahtab-tui ask "question".',
+    "watch": "This needs a terminal.",
+    "ask x --model nonsense": "There is no model 'nonsense'",
+    "ask x --model replay:missing.jsonl": "missing.jsonl cannot be read",
+    "ask x --model replay:broken.jsonl": "broken.jsonl, line 2",
+    "ask x --model claude": "not on the PATH",
+    "ask ' '": "Give a question",
+    "ask x --load none.csv": "There is no file none.csv.",
+    "ask x --model demo --load none.csv": "There is no file none.csv.",
+    "ask x --approval always": "--approval: input should be 'ask', 'review' or 'auto'",
+    "--model demo ask x": "Give the options after the command",
+    "--no-such-option": "There is no option --no-such-option.",
+    "docter": "There is no file, folder or command docter. Did you mean doctor?",
+    "none.csv --model demo": "There is no file, folder or command none.csv.",
+    "--load none.csv": "There is no file none.csv.",
+    "one two": "Give only one folder to work in: one or two.",
+    "data.csv --kernel ssh://host": "data.csv is on this machine, but the kernel runs on another (ssh://host)",
+    "--query x --continue": "--query opens no screen",
+    "--query x --load none.csv": "There is no file none.csv",
+    "--query ' '": "Give a question",
+    "--query x doctor": "Give the options after the command",
+    "--json": "--json works only with --query",
+    "--no-store --continue": "--no-store starts a session that is not saved: leave out --resume and --continue.",
+    "--no-store --resume abc": "leave out --resume and --continue.",
+    "--no-store --query Why?": "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
+    "none.ipynb": "There is no file, folder or command none.ipynb.",
+    "broken.ipynb": "broken.ipynb is not a notebook: it is not valid JSON.",
+    "old.ipynb": "old.ipynb has version 3 of the notebook format; only version 4 can be opened.",
+    "it.ipynb more.md": "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
+    "it.ipynb --notebook x.ipynb": "Only one file can be opened as cells: it.ipynb or x.ipynb.",
+    "--notebook x.py": "--notebook writes a notebook: x.py must end in .ipynb.",
+    "--notebook nowhere/x.ipynb": "There is no folder nowhere for x.ipynb.",
+    f"--notebook {'x' * 300}.ipynb": "is too long.",
+    "--notebook broken.ipynb": "broken.ipynb is not a notebook",
+    "--notebook x.ipynb --no-store": "--no-store saves nothing of the session: leave out --notebook.",
+    "--notebook x.ipynb --query Why?": "--query opens no screen: leave out",
+    "sessions --notebook x.ipynb": "There is no option --notebook.",
+    "rlm 'only a question'": "Give a question and a file",
+    "rlm ' ' -": "Give a question and a file",
+    "rlm q missing.txt --model demo": "missing.txt cannot be read",
+    "rlm q - --model demo --max-turns 0": "--max-turns must be at least 1",
+    "rlm q - --model no-such": "There is no model",
+    "rlm q - --model demo --sub-model replay:none.jsonl": "none.jsonl cannot be read",
+    "rlm q /dev/zero --model demo": "/dev/zero is not a file",
+    "rlm q - --model demo --log no/such/x.jsonl": "x.jsonl cannot be written: No such file",
+}
+"""Words after the program's name, and a part of the sentence that they lead to."""
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_wrong_arguments_give_one_sentence(project: Path, words: str) -> None:
+    for folder in ("one", "two"):
+        (project / folder).mkdir()
+    for name, text in {
+        "broken.jsonl": '{"text": "a"}\n{"txt": "b"}\n',
+        "data.csv": "a\n1\n",
+        "more.md": "words",
+        "it.ipynb": text_of(new_notebook()),
+        "broken.ipynb": "{",
+        "old.ipynb": '{"nbformat": 3, "worksheets": []}',
+    }.items():
+        (project / name).write_text(text)
+    cold = words in ("", "watch", "--no-such-option")
+    done = run(*shlex.split(words), env={"PATH": "/usr/bin:/bin"}, cold=cold)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert REFUSED[words] in done.stderr
+    assert done.stderr.startswith("mahtab-tui: ")
+    assert re.fullmatch(r".*\n(calls: 0 .*\n)?", done.stderr)
+    assert not (project / "x.ipynb").exists()
 
 
 @pytest.mark.parametrize(
@@ -79,21 +126,17 @@ def test_unreachable_model_leaves_python_working_and_gives_advice(
     start: Start, model: str, advice: str
 ) -> None:
     screen = start("--model", model, env={"PATH": "/usr/bin:/bin"}).idle()
-    screen.enter("6 * 7")
-    screen.wait(r"\b42\b")
+    screen.enter("6 * 7", r"\b42\b")
     screen.press("f2")
-    screen.enter("why?")
-    screen.wait(advice)
+    screen.enter("why?", advice)
     screen.wait("/model (demo|chooses)")
-    screen.enter("/model demo")
-    screen.wait("mahtab .* demo")
-    screen.enter("which variables are there?")
-    screen.wait("There are no variables")
+    screen.enter("/model demo", "mahtab .* demo")
+    screen.enter("which variables are there?", "There are no variables")
 
 
 @pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
 def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: str) -> None:
-    screen = cold_start("--model", "demo", option, "missing")
+    screen = cold_start(option, "missing")
     screen.wait(f"mahtab-tui: {option}: missing is not a folder")
     assert screen.wait_end() == 2
     done = run("ask", "x", "--model", "demo", option, "missing")
@@ -168,7 +211,7 @@ def test_tiny_terminal_is_reported_and_a_small_one_works(project: Path) -> None:
 
 
 def test_unknown_session_is_reported(start: Start) -> None:
-    screen = start("--resume", "zzz", "--model", "demo")
+    screen = start("--resume", "zzz")
     screen.wait("no session")
     assert screen.wait_end() == 2
 
@@ -222,8 +265,7 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
         screen.idle()
         screen.wait(r"mine\s+2 items\s+list")
-        screen.enter("made = len(mine); mine.append(3)")
-        screen.wait(r"made\s+int")
+        screen.enter("made = len(mine); mine.append(3)", r"made\s+int")
         screen.press("ctrl+d")
         screen.wait(r"made 2 \[1, 2, 3\]")
         screen.wait("stops True")
@@ -250,8 +292,7 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         env={"MAHTAB_MODEL": "demo"},
     ) as screen:
         screen.idle()
-        screen.enter("made = 42")
-        screen.wait(r"made\s+int")
+        screen.enter("made = 42", r"made\s+int")
         screen.enter(
             "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
         )
@@ -284,8 +325,7 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
     limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
     with Terminal(limited, cwd=folder) as screen:
         screen.idle()
-        screen.enter("6 * 7")
-        screen.wait(r"\b42\b")
+        screen.enter("6 * 7", r"\b42\b")
         screen.wait("The session continues")
         assert screen.leave() == 0
         assert b"Traceback" not in screen.raw
@@ -322,8 +362,7 @@ def test_file_is_loaded_by_a_visible_cell(start: Start, project: Path, how: list
     screen = start(*how)
     screen.wait(r"pd\.read_csv\('orders\.csv'\)")
     screen.wait(r"orders +2 × 2 +DataFrame +❯ 1")
-    screen.enter("len(Out), _ if '_' in globals() else 'nothing'")
-    screen.wait(r"\(0, 'nothing'\)")
+    screen.enter("len(Out), _ if '_' in globals() else 'nothing'", r"\(0, 'nothing'\)")
 
 
 def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> None:
@@ -333,8 +372,7 @@ def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> 
     screen.wait(r"csv\.DictReader\(open\('orders\.csv'")
     screen.wait(r"orders +list +2 items")
     screen.idle()
-    screen.enter("`how many rows have no price?")
-    screen.wait("1 of 2 rows have no price")
+    screen.enter("`how many rows have no price?", "1 of 2 rows have no price")
 
 
 def test_folder_becomes_the_working_directory(start: Start, project: Path) -> None:
@@ -348,8 +386,7 @@ def test_folder_becomes_the_working_directory(start: Start, project: Path) -> No
     screen.wait("mahtab +sales")
     screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
     screen.wait(r"app +str")
-    screen.enter("import os; os.path.basename(os.getcwd())")
-    screen.wait("'sales'")
+    screen.enter("import os; os.path.basename(os.getcwd())", "'sales'")
 
 
 def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, project: Path) -> None:
@@ -358,34 +395,14 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
     screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
     screen.wait("bad.json could not be loaded: the cell above shows why")
     screen.wait("blob.bin is not a text file: blob is its path")
-    screen.enter("6 * 7")
-    screen.wait("▌ 42")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
-        (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
-        (["--load", "none.csv"], "There is no file none.csv."),
-        (["one", "two"], "Give only one folder to work in: one or two."),
-        (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
-    ],
-)
-def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
-    for folder in ("one", "two"):
-        (project / folder).mkdir()
-    done = run_program(*words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mahtab-tui: {message}")
-    assert done.stderr.count("\n") == 1
+    screen.enter("6 * 7", "▌ 42")
 
 
 def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
     start: Start, project: Path
 ) -> None:
     venv.create(project / "plain", with_pip=False)
-    screen = start("--model", "demo", "--python", "plain", lines=24)
+    screen = start("--python", "plain", lines=24)
     screen.wait(r"Data +mahtab-tui data\.csv")
     screen.wait(r"Model +demo: offline, canned rules\. Type /model")
     screen.wait(r"Python +3\.\S+ in(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
@@ -393,8 +410,7 @@ def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
     screen.wait("❯ %pip install pandas")
     screen.press("ctrl+c")
     screen.wait_gone("❯ %pip")
-    screen.enter("import seaborn")
-    screen.wait("This Python has no seaborn. Alt\\+I puts %pip install seaborn")
+    screen.enter("import seaborn", "This Python has no seaborn. Alt\\+I puts %pip install seaborn")
     screen.type("draft")
     screen.send("\x1bi")
     screen.wait("Clear the input first")
@@ -409,9 +425,8 @@ def test_project_python_is_offered_but_started_only_by_the_user(
     (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text(
         "here = True\n"
     )
-    screen = start("--model", "demo", "--python", "plain").idle()
-    screen.enter("import numpy")
-    screen.wait(r"\.venv has numpy; this Python does not")
+    screen = start("--python", "plain").idle()
+    screen.enter("import numpy", r"\.venv has numpy; this Python does not")
     screen.wait("kernel 3.* plain +idle|kernel 3.*idle")
     screen.send("\x1bi")
     screen.wait(r"◈ /python \.venv")
@@ -460,6 +475,5 @@ def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> 
     os.kill(screen.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
     os.kill(screen.pid, signal.SIGCONT)
-    screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()")
-    screen.wait("▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
+    screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()", "▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
     assert screen.raw.count(STARTED) == 1

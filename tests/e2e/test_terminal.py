@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import PROGRAM as INSTALLED_COMMAND
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Start, in_two_sizes
 from tests.e2e.terminal import DEADLINE, Terminal
 from tests.hostile import COPIED, HOSTILE
 
@@ -44,8 +44,7 @@ def with_picture(start: Start, **env: str) -> Terminal:
     screen.wait("Python")
     screen.pump(0.5)
     assert QUESTION not in screen.raw
-    screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')")
-    screen.wait("▀▀▀")
+    screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')", "▀▀▀")
     return screen
 
 
@@ -70,8 +69,7 @@ def back_in_the_editor(screen: Terminal) -> None:
     screen.type("e")
     screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("⏎ Actions")
-    screen.enter("'ty' + 'ped'")
-    screen.wait("▌ 'typed'")
+    screen.enter("'ty' + 'ped'", "▌ 'typed'")
     assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
 
 
@@ -127,8 +125,7 @@ def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -
         drawn = sent(screen, KITTY_DRAWS, sent(screen, rb"\x1b\[\?1049h", left))
         screen.wait("TRANSCRIPT")
         screen.wait("▀▀▀")
-    screen.enter("6 * 7")
-    screen.wait("▌ 42")
+    screen.enter("6 * 7", "▌ 42")
 
 
 @pytest.mark.parametrize(
@@ -150,8 +147,7 @@ def test_half_blocks_are_used_without_graphics_support(
     if reply is not None:
         sent(screen, re.escape(QUESTION))
         screen.send(reply)  # late: where keys would be typed
-    screen.enter("'af' + 'ter'")
-    screen.wait("▌ 'after'")
+    screen.enter("'af' + 'ter'", "▌ 'after'")
     assert not re.search(r"31;OK|62;|6;20", screen.text)
     assert (QUESTION in screen.raw) == (reply is not None)
     assert b"\x1b_Ga=" not in screen.raw
@@ -196,7 +192,7 @@ def is_alone(screen: Terminal) -> bool:
     return not any(word in screen.text for word in ("mahtab", "TRANSCRIPT", "F1"))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@in_two_sizes
 def test_program_borrows_the_terminal_and_returns_it(
     start: Start, project: Path, path: str, size: tuple[int, int]
 ) -> None:
@@ -204,8 +200,7 @@ def test_program_borrows_the_terminal_and_returns_it(
         columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
     )
     screen.idle()
-    screen.enter("print('shown', 'before')")
-    screen.wait("shown before")
+    screen.enter("print('shown', 'before')", "shown before")
     for number, (code, program) in enumerate(
         [
             ("open_in_editor('x.py')", "myedit x.py"),
@@ -214,14 +209,11 @@ def test_program_borrows_the_terminal_and_returns_it(
         ],
         start=1,
     ):
-        screen.enter(code)
-        screen.wait(f"lent to {program}")
+        screen.enter(code, f"lent to {program}")
         assert is_alone(screen)
-        screen.enter(f"line {number}")
-        screen.wait("exit code 3")
+        screen.enter(f"line {number}", "exit code 3")
         screen.idle()
-        screen.enter(f"'went on {number}'")
-        screen.wait(rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
+        screen.enter(f"'went on {number}'", rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
     assert (project / "x.py").read_text().split() == "line 1 line 2 line 3".split()
     assert screen.leave() == 0
 
@@ -236,31 +228,26 @@ def test_draft_survives_while_a_program_has_the_terminal(
     screen.wait("system")
     screen.press("enter")
     screen.wait("busy")
-    screen.enter("!vim x.py")
-    screen.wait(r"queued.*!vim")
+    screen.enter("!vim x.py", r"queued.*!vim")
     screen.type("half a thought")
     screen.wait("half a thought")
     (project / "go").touch()
     screen.wait("lent to vim")
     assert "half a thought" not in screen.text
     screen.resize(100, 30)
-    screen.enter("x")
-    screen.wait("❯ half a thought")
+    screen.enter("x", "❯ half a thought")
     screen.wait("exit code 3")
     assert (project / "x.py").read_text() == "x\n"
 
 
 def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
-    screen.enter("!vim")
-    screen.wait("lent to vim")
+    screen.enter("!vim", "lent to vim")
     screen.press("ctrl+c")
     screen.wait("interrupted")
     assert is_alone(screen)
-    screen.enter("x")
-    screen.wait("exit code 3")
-    screen.enter("6 * 7")
-    screen.wait(r"\b42\b")
+    screen.enter("x", "exit code 3")
+    screen.enter("6 * 7", r"\b42\b")
 
 
 def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> None:
@@ -273,8 +260,7 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     screen.type("print(40")
     screen.press("ctrl+g")
     screen.wait(r"❯ print\(40 \+ 2")
-    screen.enter(")")
-    screen.wait(r"\b42\b")
+    screen.enter(")", r"\b42\b")
 
 
 def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
@@ -303,25 +289,21 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
 ) -> None:
     screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY)
-    screen.enter("'short'")
-    screen.wait("▌ 'short'(?s:.*)▌ 'short'")
+    screen.enter("'short'", "▌ 'short'(?s:.*)▌ 'short'")
     assert bells(screen) == 0
     # As long as it has to be; nothing here depends on how long it takes.
-    screen.enter("import time; time.sleep(10.01)")
-    screen.wait("busy")
+    screen.enter("import time; time.sleep(10.01)", "busy")
     screen.wait(r"\+ time module")
     screen.idle()
     assert bells(screen) == 1
-    screen.enter("`go")
-    screen.wait("waits for you")
+    screen.enter("`go", "waits for you")
     assert bells(screen) == 2
 
 
 def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
     screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY + BACK)
-    screen.enter("`go")
-    screen.wait("waits for you")
+    screen.enter("`go", "waits for you")
     assert bells(screen) == 0
 
 
@@ -349,12 +331,10 @@ FIVE_THOUSAND = (
 
 def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None:
     screen = start()
-    screen.enter("kept = 6 * 7")
-    screen.wait(r"kept\s+int")
+    screen.enter("kept = 6 * 7", r"kept\s+int")
     for sequence in MALFORMED:
         screen.send(sequence)
-    screen.enter("'still', kept")
-    screen.wait(r"▌ \('still', 42\)")
+    screen.enter("'still', kept", r"▌ \('still', 42\)")
     assert screen.leave() == 0
 
 
@@ -463,8 +443,7 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
             "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names"
         )
         screen.wait("names +list")
-        screen.enter("raise ValueError(open('hostile.txt', newline='').read())")
-        screen.wait("ValueError")
+        screen.enter("raise ValueError(open('hostile.txt', newline='').read())", "ValueError")
         screen.press("f2")
         for slash in ("/skills", "/settings", "/cd", "/usage"):
             screen.enter(slash)

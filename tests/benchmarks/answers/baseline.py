@@ -40,7 +40,7 @@ def describe(files: Sequence[Path]) -> str:
 
 
 def complete(url: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Send a request for a chat completion. Raises `OSError` or `ValueError`."""
+    """Send a request for a chat completion."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer none"}
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=seconds) as reply:
@@ -95,7 +95,6 @@ class BaselineTalk:
         return outcome
 
     def _take(self, reply: dict[str, Any], outcome: Outcome) -> None:
-        """Run the first block of a reply."""
         words = str(reply["choices"][0]["message"]["content"])
         usage = reply.get("usage") or {}
         outcome.read, outcome.written = (

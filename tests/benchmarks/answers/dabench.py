@@ -1,9 +1,4 @@
-"""The public questions of InfiAgent-DABench, from a folder of the user's.
-
-The folder is ``examples/DA-Agent/data`` of the repository InfiAgent/InfiAgent:
-``da-dev-questions.jsonl``, ``da-dev-labels.jsonl`` and ``da-dev-tables``. Scored by its rules: each
-answer has the form ``@name[value]``.
-"""
+"""The public questions of InfiAgent-DABench, from a folder of the user's."""
 
 from __future__ import annotations
 
@@ -35,10 +30,7 @@ def _is_equal(found: str | None, value: str) -> bool:
 
 def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]], int]:
     """Return each so-manieth question, and how many are skipped because their table is missing.
-    work: for the tables.
-
-    Raises `OSError` or `ValueError` if the folder does not have the questions.
-    """
+    work: for the tables."""
     labels = {
         each["id"]: dict(each["common_answers"]) for each in _lines(folder / "da-dev-labels.jsonl")
     }
@@ -59,7 +51,6 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _copy(table: Path, work: Path) -> Path:
-    """Copy a table as UTF-8 to a file whose name is a variable's."""
     data = table.read_bytes()
     try:
         text = data.decode("utf-8-sig")

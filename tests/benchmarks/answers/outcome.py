@@ -43,12 +43,10 @@ class Outcome:
 
     @property
     def repeated(self) -> int:
-        """How many blocks had run before, unchanged, for the same question."""
         return sum(count - 1 for count in Counter(code.strip() for code in self.codes).values())
 
     @property
     def speaks_of_code(self) -> bool:
-        """Whether the answer is about the code or its output instead of the data."""
         return bool(_SPEAKS_OF_CODE.search(self.answer))
 
 
@@ -56,7 +54,7 @@ class Talk(Protocol):
     """A conversation over some tables."""
 
     def ask(self, question: str) -> Outcome:
-        """Ask and wait. A failure is part of the outcome."""
+        """Ask and wait."""
 
 
 class Program(Protocol):

@@ -59,7 +59,6 @@ def _rain_by_year(t: Tables) -> pd.Series:
 
 
 def _stock(t: Tables, symbol: str) -> pd.Series:
-    """Prices by date."""
     return (
         _dated(t, "stocks")[lambda each: each["symbol"] == symbol]
         .set_index("date")["price"]
@@ -75,7 +74,6 @@ def _growth(t: Tables) -> pd.Series:
 
 
 def _iowa(t: Tables, year: int) -> pd.Series:
-    """Generation by source."""
     table = t["iowa_electricity"]
     return table[pd.to_datetime(table["year"]).dt.year == year].set_index("source")[
         "net_generation"
@@ -93,7 +91,6 @@ def _long_sepals(t: Tables) -> pd.DataFrame:
 
 
 def _barley(t: Tables, year: int) -> pd.Series:
-    """Average yield by variety."""
     return t["barley"][t["barley"]["year"] == year].groupby("variety")["yield"].mean()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from tests.benchmarks.answers.items import Item
@@ -13,31 +13,15 @@ from tests.benchmarks.answers.outcome import Outcome
 
 
 @dataclass
-class Row:
-    """Result of one question."""
+class Row(Outcome):
+    """The outcome of one question, scored."""
 
-    program: str
-    name: str
-    kind: str
-    question: str
-    expected: str
-    score: float
-    answer: str
-    seconds: float
-    calls: int
-    read: int
-    written: int
-    cached: int
-    later_read: int
-    """Tokens read by the calls after the first one of the conversation."""
-    later_cached: int
-    repeated: int
-    """Blocks that had run before, unchanged."""
-    speaks_of_code: bool
-    not_computed: int | None
-    failure: str
-    codes: list[str]
-    transcript: list[list[str]]
+    program: str = ""
+    name: str = ""
+    kind: str = ""
+    question: str = ""
+    expected: str = ""
+    score: float = 0.0
 
     @property
     def right(self) -> bool:
@@ -47,26 +31,13 @@ class Row:
 def make_row(program: str, item: Item, outcome: Outcome) -> Row:
     """Score an outcome."""
     return Row(
+        **vars(outcome),
         program=program,
         name=item.name,
         kind=item.kind,
         question=item.text,
         expected=item.expected,
         score=item.score(outcome),
-        answer=outcome.answer,
-        seconds=round(outcome.seconds, 2),
-        calls=outcome.calls,
-        read=outcome.read,
-        written=outcome.written,
-        cached=outcome.cached,
-        later_read=outcome.later_read,
-        later_cached=outcome.later_cached,
-        repeated=outcome.repeated,
-        speaks_of_code=outcome.speaks_of_code,
-        not_computed=outcome.not_computed,
-        failure=outcome.failure,
-        codes=outcome.codes,
-        transcript=[list(each) for each in outcome.transcript],
     )
 
 
@@ -99,14 +70,12 @@ def _right(rows: Sequence[Row]) -> str:
     return f"{sum(row.right for row in rows)} of {len(rows)}" if rows else "-"
 
 
-def _cached(rows: Sequence[Row]) -> str:
-    read = sum(row.read for row in rows)
-    return f"{sum(row.cached for row in rows) / read:.0%}" if read else "-"
+def _share(cached: str, read: str) -> Callable[[Sequence[Row]], str]:
+    def figure(rows: Sequence[Row]) -> str:
+        total = sum(getattr(row, read) for row in rows)
+        return f"{sum(getattr(row, cached) for row in rows) / total:.0%}" if total else "-"
 
-
-def _later_cached(rows: Sequence[Row]) -> str:
-    read = sum(row.later_read for row in rows)
-    return f"{sum(row.later_cached for row in rows) / read:.0%}" if read else "-"
+    return figure
 
 
 def _not_computed(rows: Sequence[Row]) -> str:
@@ -123,8 +92,8 @@ _FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
     "model calls a question": _mean(lambda row: row.calls),
     "code blocks a question": _mean(lambda row: len(row.codes)),
     "tokens read a question": _mean(lambda row: row.read),
-    "tokens read from the server's cache": _cached,
-    "  from the second call on": _later_cached,
+    "tokens read from the server's cache": _share("cached", "read"),
+    "  from the second call on": _share("later_cached", "later_read"),
     "tokens written a question": _mean(lambda row: row.written),
     "unchanged blocks that ran again": _total(lambda row: row.repeated),
     'answers that speak of "the code"': _total(lambda row: row.speaks_of_code),
@@ -158,10 +127,12 @@ def save(rows: Sequence[Row], file: Path) -> None:
 
 
 def load(file: Path) -> list[Row]:
-    """Read rows that were saved. Raises `OSError` or `ValueError`."""
+    """Read rows that were saved."""
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    known = [each.name for each in fields(Row)]
     try:
-        return [Row(**row) for row in json.loads(file.read_text(encoding="utf-8"))]
-    except TypeError as error:
+        return [Row(**{name: row[name] for name in known}) for row in saved]
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{file} holds no rows of this bench: {error}") from None
 
 

@@ -1,5 +1,4 @@
-"""Asks the questions of a real model: ``python -m tests.benchmarks answers [--url URL] [--model
-NAME] ...``."""
+"""Asks the questions of a real model."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ class NoServer(Exception):
 
 
 def find_model(url: str, wanted: str | None = None) -> str:
-    """Return the model's name, by default the first that the server lists. Raises `NoServer`."""
+    """Return the model's name, by default the first that the server lists."""
     try:
         with urllib.request.urlopen(f"{url}/models", timeout=60) as reply:
             return wanted or str(json.load(reply)["data"][0]["id"])
@@ -119,7 +118,6 @@ def find_model(url: str, wanted: str | None = None) -> str:
 
 
 def _isolate(folder: Path) -> None:
-    """Take the person's own configuration away, and work in an empty folder."""
     for name in [name for name in os.environ if name.startswith(_PERSONAL)]:
         del os.environ[name]
     for name in ("home", "work"):
@@ -129,8 +127,7 @@ def _isolate(folder: Path) -> None:
 
 
 def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str) -> Iterator[Row]:
-    """Ask all questions, each conversation in a session of its own. Raises `NoServer` once the
-    server is gone."""
+    """Ask all questions, each conversation in a session of its own."""
     for conversation in conversations:
         with program.open(conversation[0].files) as talk:
             for item in conversation:
@@ -141,7 +138,6 @@ def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str)
 
 
 def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
-    """Add a row for each question. Raises `NoServer`."""
     work, skipped = folder / "work", 0
     if options.dabench is None:
         found = own_items(work)

@@ -1,9 +1,4 @@
-"""Judges whether a text states an answer.
-
-A number counts if it is the expected one rounded as a person would round it. A name counts if it is
-the first of all possible names. A text with very many numbers or dates is a printed table, which
-answers nothing.
-"""
+"""Judges whether a text states an answer."""
 
 from __future__ import annotations
 

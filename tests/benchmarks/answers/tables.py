@@ -39,13 +39,10 @@ PA,Northeast
 
 
 def _raw(name: str) -> Callable[[], str]:
-    """Return a function that reads a CSV file of the package as it is."""
     return (_DATA / f"{name}.csv").read_text
 
 
 def _converted(name: str) -> Callable[[], str]:
-    """Return a function that converts a JSON file of the package."""
-
     def read() -> str:
         return str(pd.read_json(_DATA / f"{name}.json").to_csv(index=False))
 
@@ -53,8 +50,6 @@ def _converted(name: str) -> Callable[[], str]:
 
 
 def _columns(name: str, *columns: str) -> Callable[[], str]:
-    """Return a function that converts some columns of a JSON file of the package."""
-
     def read() -> str:
         return str(pd.read_json(_DATA / f"{name}.json")[list(columns)].to_csv(index=False))
 

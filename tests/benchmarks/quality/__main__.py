@@ -1,17 +1,8 @@
-"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality
-[--model MODEL | --forms] [MEGABYTES ...]``.
-
-What a prepared model reads, it reads without a mistake, so this measures the engine: whether what
-is found reaches the answer, at any size and after mistakes, within the limits, and which lines it
-names as evidence. It says nothing about models. With ``--model``, a real one searches instead,
-which may cost money. ``--forms`` asks twenty questions about real documents instead, whose answers
-have a given form.
-"""
+"""Prints how many answers are exact, and what they cost."""
 
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,9 +13,10 @@ from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.forms import show_forms
-from tests.benchmarks.quality.peers import engines, policies
+from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
+from tests.benchmarks.quality.peers import engines
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
-from tests.benchmarks.quality.score import HEADING, Score, row, score
+from tests.benchmarks.quality.score import HEADING, Score, mean, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make
 from tests.recursion_scripts import ScriptedModel, query_of
 
@@ -97,7 +89,7 @@ def by_prepared_models(sizes: Sequence[float]) -> None:
             suited = [task for task in tasks if policy != "join by code" or task.kind == "pairs"]
             _show("mahtab-tui", policy, size, [(task, searched(task, policy)) for task in suited])
         for name, run in engines():
-            for policy in policies():
+            for policy in PEER_POLICIES:
                 _show(name, policy, size, [(task, run(task, policy)) for task in tasks])
 
 
@@ -110,14 +102,10 @@ def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]])
     print(
         f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
         f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
-        f"{_mean(precision):>11}{_mean([each.recall for each in scores] if ours else []):>8}"
-        f"{_mean([each.lines for each in scores] if ours else []):>7}  {missed}",
+        f"{mean(precision):>11}{mean([each.recall for each in scores] if ours else []):>8}"
+        f"{mean([each.lines for each in scores] if ours else []):>7}  {missed}",
         flush=True,
     )
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.2f}" if values else "-"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,11 @@
-"""Twenty questions about real long documents, each to be answered in a given form, with its evidence.
-
-The documents are the language reference that comes with Python, and sources of its standard library.
-A prepared model writes the code that a good model would write, so a wrong answer, or evidence that is
-missing, is a fault of the engine: it refused a natural form, or lost a place.
-"""
+"""Twenty questions about real long documents, each to be answered in a given form, with its
+evidence."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -22,7 +17,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.search.api import rlm
 from mahtab_tui.worker.search import SearchFailed
-from tests.benchmarks.quality.score import Score, score
+from tests.benchmarks.quality.score import Score, mean, score
 from tests.benchmarks.quality.tasks import Span, Task
 from tests.recursion_scripts import ScriptedModel, query_of
 
@@ -54,7 +49,6 @@ def form_tasks() -> Iterator[tuple[Task, str]]:
 
 
 def _unique_line(text: str, random: Random) -> tuple[str, Span]:
-    """Return a line that occurs once, as do its parts that the questions name, and its place."""
     lines = text.split("\n")
     counts = Counter(line.strip() for line in lines)
     once = [line for line in lines if 30 < len(line) < 80 and counts[line.strip()] == 1]
@@ -66,7 +60,6 @@ def _unique_line(text: str, random: Random) -> tuple[str, Span]:
 
 
 def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
-    """Ask which of four lines the text has: the answer is a letter."""
     right = len(line) % 4
     options = [foreign, foreign[::-1], f"{foreign} {foreign}"]
     options.insert(right, line)
@@ -87,13 +80,11 @@ def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
 
 
 def _line(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
-    """Ask for the line that begins in some way: the answer is the line."""
     task = Task("line", f"Give the line that begins with {line[:25]!r}.", text, str, line, (span,))
     return task, f"import re\nhits = grep(re.escape({line[:25]!r}))\nFINAL(str(hits[0]).strip())"
 
 
 def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
-    """Ask for a line as a list, which readers of the parts give and code puts together."""
     task = Task(
         "rejoined", f"List the lines that contain {line[5:30]!r}.", text, list[str], [line], (span,)
     )
@@ -139,10 +130,6 @@ def show_forms() -> None:
         print(
             f"{kind:<10}{sum(each.exact for each in some):>3} of {len(some):<3} exact"
             f"{sum(each.calls for each in some):>5} calls, precision"
-            f" {_mean(precision)}, recall {_mean([each.recall for each in some])}"
+            f" {mean(precision)}, recall {mean([each.recall for each in some])}"
             f" ({len(precision)} answers with evidence), {sum(each.seconds for each in some):.1f} s"
         )
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.2f}" if values else "-"

@@ -89,7 +89,6 @@ def _grep_then_map(skill: Skill) -> list[str]:
 
 
 def _join(skill: Skill) -> list[str]:
-    """Everything by code, nothing by another model."""
     return [
         "import re\nopened = {line.split()[-1] for line in grep('door archive', max_matches=None)}\n"
         "people = dict(line.split(' belongs to ') for line in grep('belongs to', max_matches=None))\nprint(opened, people)",
@@ -98,7 +97,6 @@ def _join(skill: Skill) -> list[str]:
 
 
 def _faulty(skill: Skill) -> list[str]:
-    """Mistakes of all kinds before the way that leads to the answer."""
     mistakes = [
         "values = (",
         "print(the_hits)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -61,6 +62,10 @@ def covered(some: Sequence[Span], others: Sequence[Span]) -> int:
         for start, end in some
         for other_start, other_end in others
     )
+
+
+def mean(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2f}" if values else "-"
 
 
 HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}"

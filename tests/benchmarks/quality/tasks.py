@@ -23,8 +23,6 @@ class Task(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """Parts of a text."""
-
     question: str
     returns: Any
     answer: Any
@@ -40,8 +38,7 @@ _BLOCK = 2_000
 
 
 def make(kind: str, megabytes: float) -> Task:
-    """Make a task. megabytes: the length of its text, in millions of characters. Raises `KeyError`
-    for an unknown kind."""
+    """Make a task. megabytes: the length of its text, in millions of characters."""
     random = Random(f"{kind} {megabytes}")
     lines = _KINDS[kind](random)
     noise = [lines.noise(random) + "\n" for _ in range(_BLOCK)]
@@ -71,7 +68,6 @@ def make(kind: str, megabytes: float) -> Task:
 
 
 def _repeated(noise: Sequence[str], first: int, after: int) -> str:
-    """Return a part of endlessly repeated lines."""
     start, rest = first % len(noise), after - first
     head = noise[start : start + rest]
     rest -= len(head)
