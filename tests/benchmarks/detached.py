@@ -77,8 +77,8 @@ def _million_lines(home: str) -> Iterator[Row]:
 
 
 def _kernel(home: str, *, attached: bool = True) -> ProcessKernel:
-    held = attach(_SESSION) if attached else None
-    kernel = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, held), cwd=home)
+    waiting = attach(_SESSION) if attached else None
+    kernel = ProcessKernel(launcher=LocalDetachable(_SESSION, 1.0, waiting), cwd=home)
     kernel.start(RecordingHost())
     return kernel
 
