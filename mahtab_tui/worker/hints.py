@@ -23,10 +23,11 @@ from .objects import (
     is_index,
     is_module,
     is_one_of,
+    is_own_type,
     own_dict,
     run_with_timeout,
 )
-from .variables import one_line
+from .variables import looks_secret, one_line
 
 SECONDS = 1.0
 LONGEST = 600
@@ -106,6 +107,79 @@ def _known(failed: Failure, word: str, value: object, known: Iterable[Any]) -> s
     words = (label if type(label) is str else repr(label) for label in known)
     name = failed.find_name(value)
     return f"{word.title()}s{name and f' of {name}'}: {list_names(words)}"
+
+
+_SAMPLED_VALUES = 20
+_WRONG_DTYPE = re.compile(
+    r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric"
+    r"|agg function failed|does not support operation|Cannot perform reduction"
+    r"|can only concatenate str|unsupported operand type|not supported between instances"
+    r"|Can only use \.(?:dt|str) accessor"
+    r"|Invalid comparison between|operation '\w+' not supported|ufunc .* not supported"
+)
+_MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
+
+
+def wrong_dtype(failed: Failure) -> str:
+    """Name the dtype of the column in question, and how to convert it."""
+    for value in map(
+        as_library_type, failed.objects() if _WRONG_DTYPE.search(failed.message) else ()
+    ):
+        if is_one_of(value, "pandas", "Series", "DataFrame") and has_own_indexes(value):
+            text = _text_columns(failed, value) if value.ndim == 2 else _column(failed, value)
+            if text:
+                return text
+    return ""
+
+
+def _column(failed: Failure, series: Any) -> str:
+    if not is_own_type(series.dtype):
+        return ""
+    texts = _texts(series)
+    name = series.name if type(series.name) is str else ""
+    expression = one_line(
+        _expression(failed, name) or failed.find_name(series) or f"df[{name!r}]", 60
+    )
+    described = f"{one_line(repr(name), 60) if name else 'the Series'} has dtype {series.dtype}"
+    if texts and not looks_secret(name):
+        described += f", for example {one_line(repr(texts[0]), 40)}"
+    if "Can only use .str" in failed.message:
+        return f"{described}. Convert it first: {expression}.astype(str)"
+    if not texts:
+        return ""
+    if _MOMENTS.search(failed.message):
+        return f"{described}. Convert it first: pd.to_datetime({expression})"
+    if not any(char.isdecimal() for text in texts for char in text):
+        return f"{described}: text, not numbers. Use a column of numbers, or count the values: {expression}.value_counts()"
+    if any(re.search(r"[^\d\s.eE+-]", text) for text in texts):
+        expression += ".str.replace(r'[^0-9.-]', '', regex=True)"
+    return f"{described}. Convert it first: pd.to_numeric({expression}, errors='coerce')"
+
+
+def _expression(failed: Failure, name: str) -> str:
+    """Return how the user's line refers to a column; empty if it does not."""
+    for node in failed.expressions:
+        written: Any = node.attr if isinstance(node, ast.Attribute) else None
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            written = node.slice.value
+        if name and written == name:
+            return ast.unparse(node)
+    return ""
+
+
+def _texts(series: Any) -> list[str]:
+    if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
+        return []
+    return [value for value in series.iloc[:_SAMPLED_VALUES].tolist() if type(value) is str]
+
+
+def _text_columns(failed: Failure, table: Any) -> str:
+    columns = [table.iloc[:, index] for index in range(min(table.shape[1], 200))]
+    names = [column.name for column in columns if type(column.name) is str and _texts(column)]
+    if not names:
+        return ""
+    encode = ", or encode them: pd.get_dummies(df)" if "could not convert" in failed.message else ""
+    return f"columns with text: {list_names(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
 
 
 def ambiguous_truth(failed: Failure) -> str:
@@ -198,8 +272,12 @@ def missing_file(failed: Failure) -> str:
     with os.scandir(folder or ".") as entries:
         some = islice(entries, _MOST_FILES)
         files = sorted(each.name for each in some if each.name[:1] != "." and each.is_file())
-    tables = ", ".join(failed.tables(PurePath(name).stem))
-    loaded = f" Loaded already: {tables}." if tables else ""
+    tables = failed.tables(PurePath(name).stem)
+    loaded = ""
+    if len(tables) == 1:
+        loaded = f" The table is loaded already: {tables[0]}. Use it."
+    elif tables:
+        loaded = f" These tables are loaded already: {', '.join(tables)}. Use one of them."
     where = f"in {one_line(folder, 80)!r}" if folder else "here"
     listed = f" Files {where}: {list_names(files, 150) or 'none'}"
     return f"{text}.{loaded}{did_you_mean(nearest(name, files)) or listed}"
@@ -208,6 +286,7 @@ def missing_file(failed: Failure) -> str:
 _HINTS: tuple[Callable[[Failure], str], ...] = (
     missing_file,
     missing_label,
+    wrong_dtype,
     ambiguous_truth,
     missing_attribute,
     undefined_name,

@@ -206,7 +206,7 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     assert result.kinds == (("traceback", len(result.output)),)
     lines = result.output.split("\n")
     assert "frames in pandas" in lines[-1 - result.frames[-1].row]
-    hint = "Hint: there is no file 'x.csv'. Loaded already: titanic ("
+    hint = "Hint: there is no file 'x.csv'. The table is loaded already: titanic ("
     assert hint in cells.run("pandas.read_csv('x.csv')").output
 
 

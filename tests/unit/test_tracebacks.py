@@ -370,6 +370,18 @@ def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
             ["'Name' is the index, not a column", "reset_index()"],
         ),
         ("df.loc['Name']", ["'Name' is a column, not a row label"]),
+        ("s.dt.year", ["'Name' has dtype", "for example 'Ann'", "pd.to_datetime(s)"]),
+        ("df['day'].dt.year", ["'day' has dtype", "'2020-01-01'", "pd.to_datetime(df['day'])"]),
+        ("df['Fare'].str.lower()", ["'Fare' has dtype float64.", "df['Fare'].astype(str)"]),
+        (
+            "df['price'].astype(float)",
+            ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"],
+        ),
+        ("df['price'].mean()", ["'$1,200'", "pd.to_numeric(df['price'].str.replace("]),
+        ("df['Fare'] + df['price']", ["'price' has dtype"]),
+        ("df['day'] > pd.Timestamp('2020-01-01')", ["pd.to_datetime(df['day'])"]),
+        ("df['Name'].mean()", ["text, not numbers"]),
+        ("df.corr()", ["columns with text: Name, day, price", "numeric_only=True", "get_dummies"]),
         ("df.loc[7]", ["no label 7. Labels of df: 0, 1"]),
         (
             "df.set_index('Name').loc['ann']",
@@ -446,7 +458,7 @@ def test_missing_file_hint_names_tables_and_files(
         (tmp_path / name).touch()
     cars = titanic()["df"]
     hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
-    loaded = "Loaded already: cars (DataFrame, 2 × 5)."
+    loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
     files = "Files here: Cars_2020.csv, notes.txt"
     assert hint == f"Hint: there is no file 'your_dataset.csv'. {loaded} {files}"
     hint = shown_and_hint("open('cars2020.csv')")[1]
@@ -457,7 +469,7 @@ def test_missing_file_hint_names_tables_and_files(
     assert shown_and_hint("open('x')")[1].endswith("… (32 in all)")
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
     hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
-    assert "Loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
+    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
     assert hint.count("(DataFrame") == 5
     assert (
         shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
@@ -508,6 +520,12 @@ objects = pd.DataFrame({"Fare": [1]})
 objects["who"] = pd.Series([spy], dtype=object)
 d = {"Fare": spy, 1: spy}
 """
+
+
+def test_hint_hides_values_of_secret_looking_columns() -> None:
+    hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
+    assert "pd.to_datetime(df['api_key'])" in hint
+    assert "sesame" not in hint
 
 
 @pytest.mark.parametrize(
