@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
-from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -166,12 +165,6 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     if not isinstance(value, bool) and key != "agent_gone":  # it has two values
         write(project, source, key, other)
         assert getattr(load_settings(), key) == default
-
-
-def test_wrong_value_is_reported_even_when_untrusted(project: Path) -> None:
-    path = write(project, "config.toml", "approval", "always")
-    with pytest.raises(SettingsError, match=f"^{re.escape(str(path))}, line 2: approval: "):
-        load_settings()
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
