@@ -211,6 +211,9 @@ def test_long_output_is_sent_with_both_ends() -> None:
     assert len(rendered) < LIMIT + 200
     assert ">first" in rendered
     assert "last<" in rendered
+    judged = build_reflection_prompt("how many?", [result])
+    assert len(judged) < 6_000
+    assert "last<" in judged
 
 
 @pytest.mark.parametrize("output", ["\ud800", "\x00\x1b]52;c;AAAA\x07", "\r50%\r100%"])
