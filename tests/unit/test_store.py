@@ -104,14 +104,6 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
     assert [record.text for record in store.records] == ["late", "one two"]
 
 
-def test_unfinished_stream_is_stored_on_close() -> None:
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=1, kind="stdout")
-    close_logging(log)
-    assert [record.text for record in store.partials.values()] == ["half"]
-
-
 def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
     log, store, _ = bus
     for kind, block, text in (
