@@ -318,6 +318,24 @@ def test_frame_written_by_code_ends_its_cell_with_a_sentence(
     assert "forged" not in info.cwd
 
 
+@pytest.mark.timeout(180)
+def test_writing_to_every_descriptor_hangs_no_cell_and_forges_no_record(cells: Cells) -> None:
+    result = cells.run(f"""{WRITE}
+standard = {{os.fstat(fd).st_ino for fd in (1, 2)}}
+for data in (frame({json.dumps(DONE)!r}), b'garbage', guessed({json.dumps(FORGED["a display"])!r})):
+    for fd in range(3, 1100):
+        try:
+            if os.fstat(fd).st_ino not in standard: os.write(fd, data)
+        except OSError: pass
+""")
+    assert result.status is Status.DIED
+    assert "forged" not in result.output
+    assert not result.displays
+    assert cells.host.calls.empty()
+    assert cells.host.late.empty()
+    assert cells.text("1 + 1") == "2\n"
+
+
 REACH = """
 import sys
 frame = sys._getframe()

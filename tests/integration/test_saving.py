@@ -67,6 +67,10 @@ def saved(home: Path, project: Path) -> Iterator[SavedSession]:
             "type(old) is C, hasattr(old, 'new'), C.new",
         ),
         ("import json as v", "v.dumps(1)"),
+        (
+            "import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A; _private = 1",
+            "v is E.A, _private",
+        ),
     ],
 )
 def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:

@@ -138,7 +138,7 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
     it.session.entries.hide("answer 1.1", True)
     it.session.entries.pin("question 1", True)
     it.session.close()
-    again = open_session("Yes.", approval="auto", past=tuple(it.store.records))
+    again = open_session("Yes.", "No.", approval="auto", past=tuple(it.store.records))
     again.ask_and_wait("sure?")
     transcript = Transcript(since=time.time())
     transcript.fold(again.session.past)
@@ -152,6 +152,9 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
         ("ai", f"I make it.\n\n{REMOVED_BY_USER}\n\n{REMOVED_BY_USER}"),
         ("human", "sure?"),
     ]
+    again.session.entries.hide("cell 1", False)
+    again.ask_and_wait("well?")
+    assert "made = 'a pear'" in text(sent_messages[-1])
 
 
 def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(

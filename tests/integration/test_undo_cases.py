@@ -91,8 +91,8 @@ def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str,
 
 
 UNRESTORABLE = """
-g box: a generator or coroutine cannot be restored | g = (i for i in range(9)); box = {'h': (i for i in range(9))} | next(g); next(box['h'])
-n z: an iterator cannot be restored | n = iter([1, 2]); z = zip([1, 2], 'ab'); same = iter({1: 2}), map(abs, [1]) | next(n); next(z); same
+g, box: a generator or coroutine cannot be restored | g = (i for i in range(9)); box = {'h': (i for i in range(9))} | next(g); next(box['h'])
+n, z: an iterator cannot be restored | n = iter([1, 2]); z = zip([1, 2], 'ab'); same = iter({1: 2}), map(abs, [1]) | next(n); next(z); same
 k: a lock cannot be restored | import threading; k = threading.Lock() | k.acquire()
 e: a threading event cannot be restored | e = threading.Event() | e.set()
 mine: is still running | w = threading.Event().wait | threading.Thread(target=w, name='mine', daemon=True).start()
@@ -100,11 +100,11 @@ c: a connection cannot be restored | import sqlite3; c = sqlite3.connect(':memor
 f: a cached function cannot be restored | import functools; f = functools.cache(abs); f(1) | f(2)
 out.txt: opened for writing | x = 1 | open('out.txt', 'w').write('hello')
 old.txt: removed | open('old.txt', 'w').close() | os.remove('old.txt')
-o p r: an open file cannot be restored | o = open('o.txt', 'w'); o.write('a'); o.flush(); open('in.txt', 'w').write('abc'); p = open('in.txt'); r = open('in.txt') | o.write('b'); o.flush(); p.close(); r.read()
+o, p, r: an open file cannot be restored | o = open('o.txt', 'w'); o.write('a'); o.flush(); open('in.txt', 'w').write('abc'); p = open('in.txt'); r = open('in.txt') | o.write('b'); o.flush(); p.close(); r.read()
 true: program | import subprocess | subprocess.run(['true'])
 mode.txt: permiss | open('mode.txt', 'w').close() | os.chmod('mode.txt', 0)
 link.txt: link | import os | os.symlink('link.txt', 'new.txt')
-gc umask: this setting cannot be restored | import gc; x = gc.enable(), os.umask(0o22) | gc.disable(); os.umask(0o77)
+gc, umask, signal handlers: this setting cannot be restored | import gc, signal; x = gc.enable(), os.umask(0o22) | gc.disable(); os.umask(0o77); signal.signal(10, signal.SIG_IGN)
 """
 
 
@@ -113,7 +113,7 @@ def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     for row in UNRESTORABLE.strip().splitlines():
         words, setup, change = row.split(" | ")
         names, _, reason = words.partition(": ")
-        expected.update(dict.fromkeys(names.split(), reason))
+        expected.update(dict.fromkeys(names.split(", "), reason))
         setups.append(setup)
         changes.append(change)
     cells.text("\n".join(setups))

@@ -109,6 +109,9 @@ async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -
     async with agent("--attach", cwd=project) as a:
         for code in ("exit()", "quit()"):
             assert "does not end it" in await a.eval(code)
+        died = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        assert "SIGSEGV" in died
+        assert "All variables are gone" in died
         assert await a.eval("1") == "1"
 
 

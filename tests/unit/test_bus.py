@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.prompt import (
+    LONGEST,
     RECORDS,
     RESUMED,
     PromptHandler,
@@ -315,6 +316,14 @@ def test_progress_bars_are_reduced_and_control_characters_made_visible(
         prompt.get_context()
         == f'<user-repl-out cell="1">␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}</user-repl-out>'
     )
+
+
+def test_long_output_is_reduced_to_head_and_tail_with_the_count(bus: Bus) -> None:
+    log, prompt = bus
+    emit(log, tags.USER_REPL_OUT, "a" * 50_000 + "b" * 50_000, cell=1)
+    context = prompt.get_context()
+    assert len(context) < LONGEST + 200
+    assert re.search("aaa\n.* characters left out .*\nbbb", context)
 
 
 def test_oldest_records_are_omitted_and_counted(bus: Bus) -> None:

@@ -273,6 +273,7 @@ def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> N
         (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
         (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
         ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
+        (b"\x81\xff one\n", "one", "é", b"\x81\xff \xc3\xa9\n"),
         ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
     ],
 )

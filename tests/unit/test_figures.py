@@ -96,6 +96,7 @@ CASES: list[Case] = [
     ("the top 10, the first 5 and the last 3", "", "", [], []),
     ("I take 5 rows of ten.", "", "Show five rows of 10 columns", ["5"], []),
     ("| 1 | ATL |\n| 2 | ORD |", "ATL ORD", "", [], []),
+    ("```sql\nLIMIT 10\n```\n\n~~~\n11\n~~~\nand 12", "", "", [], ["12"]),
     ("", "", "", [], []),
 ]  # fmt: skip
 

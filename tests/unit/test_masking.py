@@ -55,6 +55,19 @@ def test_ordinary_text_is_not_delayed() -> None:
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
 
 
+def test_key_in_pieces_is_masked_wherever_it_is_split() -> None:
+    for cut in range(1, len(KEY)):
+        shown = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
+        assert shown.endswith(f"{MASK} end")
+        assert KEY[:4] not in shown
+        assert KEY[-4:] not in shown
+    shown = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
+    assert shown.count(MASK) == 3
+    assert KEY[:4] not in shown
+    assert KEY[3:] not in shown
+    assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
+
+
 def test_streams_do_not_mix() -> None:
     log, handler = bus(KEY)
     for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
@@ -277,6 +290,11 @@ def test_structural_attributes_are_not_masked() -> None:
     row = {"name": "data", "change": "added", "type": "str", "summary": "'data'", "kind": "data"}
     assert secrets.mask_value({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
     assert secrets.mask_value({"mime": "image/png", "data": "password"})["data"] == "password"
+
+
+def test_sessions_do_not_share_typed_secrets() -> None:
+    assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
+    assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
 
 def test_former_key_stays_secret() -> None:

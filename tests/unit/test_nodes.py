@@ -179,6 +179,13 @@ def test_execute_node_runs_block_by_block(desk: Desk) -> None:
     assert last_text(state, "human").count("<assistant-repl-out") == 2
 
 
+def test_blocks_after_a_failed_one_do_not_run(desk: Desk) -> None:
+    update = desk.nodes(words("")).execute(ready("rows = load()", "saved = True"))
+    assert "saved" not in desk.namespace
+    assert [result["status"] for result in update["execution_results"]] == ["error", "skipped"]
+    assert "Block 2 of your code was not run" in update["messages"][-1].text
+
+
 def test_execute_node_without_a_decision_runs_nothing(desk: Desk) -> None:
     update = desk.nodes(words("")).execute(ready("x = 1", run=False))
     assert update["stopped"]
@@ -204,6 +211,9 @@ def test_long_output_is_sent_with_both_ends() -> None:
     assert len(rendered) < LIMIT + 200
     assert ">first" in rendered
     assert "last<" in rendered
+    judged = build_reflection_prompt("how many?", [result])
+    assert len(judged) < 6_000
+    assert "last<" in judged
 
 
 @pytest.mark.parametrize("output", ["\ud800", "\x00\x1b]52;c;AAAA\x07", "\r50%\r100%"])

@@ -276,6 +276,17 @@ def test_sub_calls_send_offsets_where_possible() -> None:
     )
 
 
+def test_rlm_map_keeps_order_and_marks_failures() -> None:
+    engine = Engine(lambda part: {"text": part["text"], "failed": part["text"] == "b"})
+    there = names(engine=engine)
+    answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
+    assert answers == ["a", "[failed: b]", "c"]
+    assert [answer.failed for answer in answers] == [False, True, False]
+    assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
+    assert there["rlm_map"]("q", []) == []
+    assert [(name, args["map"]) for name, args in engine.calls] == [("rlm", True)] * 2
+
+
 def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     engine = Engine(
         lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}

@@ -108,6 +108,22 @@ def test_limit_in_dollars_is_not_exceeded(
     assert len(costs) > 2
 
 
+@pytest.mark.parametrize(("cost", "max_usd"), [(0.5, 7.0), (3.0, 7.0)])
+def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
+    bench: Bench, cost: float, max_usd: float
+) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        await asyncio.sleep(0.001)
+        return "yes"
+
+    root = ScriptedModel(reply=lambda messages: code("read_parts"), cost=0.001)
+    parts = ScriptedModel(reply=reply, cost=cost)
+    limits = Limits(small=0, max_depth=1, max_usd=max_usd)
+    search = bench.search({"read_parts": read_parts})
+    found = search.run("what?", "text", model=root, sub_model=parts, limits=limits, asking="run")
+    assert max_usd - cost < found.usage.cost <= max_usd + cost
+
+
 def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
     long = "word " * 5_000
 

@@ -116,6 +116,14 @@ def test_any_text_round_trips(
     list_sessions(path)
 
 
+def test_long_output_is_stored_whole(path: Path) -> None:
+    text = "0123456789" * 1_000_000
+    store = SqliteStore(path, "s")
+    store.append(made(tags.USER_REPL_OUT, text, {}, 1.0))
+    store.close()
+    assert texts(path) == [text]
+
+
 def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
     assert store.output(1) is None
