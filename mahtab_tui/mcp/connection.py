@@ -353,5 +353,7 @@ class SessionWatcher(logging.Handler):
             threading.Thread(target=answer, daemon=True).start()
 
     def take_late_output(self) -> str:
+        self.acquire()  # against `emit`
         text, self._late = self._late, ""
+        self.release()
         return text
