@@ -63,9 +63,11 @@ def wait_for_result(future: Future[ResultT]) -> ResultT:
                 return future.result()  # perhaps the error is its own
 
 
-def start_thread(name: str, work: Callable[..., object], *args: object) -> None:
+def start_thread(name: str, work: Callable[..., object], *args: object) -> threading.Thread:
     """Run a function on a daemon thread."""
-    threading.Thread(target=work, name=name, args=args, daemon=True).start()
+    thread = threading.Thread(target=work, name=name, args=args, daemon=True)
+    thread.start()
+    return thread
 
 
 def existing_folder(path: str) -> str:

@@ -357,17 +357,13 @@ class Toolset:
         them."""
         own_skills = bool(self.skills.descriptions(bundled=False))
         return [
-            self._structured(tool, short=True)
+            self.structured(tool, short=True)
             for tool in self.tools.values()
             if own_skills or tool.name not in _OF_SKILLS
         ]
 
-    @cached_property
-    def structured(self) -> list[BaseTool]:
-        """The tools as LangChain tools, for programs. Errors are returned as text."""
-        return [self._structured(tool) for tool in self.tools.values()]
-
-    def _structured(self, tool: Tool, *, short: bool = False) -> BaseTool:
+    def structured(self, tool: Tool, *, short: bool = False) -> BaseTool:
+        """Return a LangChain tool, which returns errors as text."""
         from langchain_core.tools import StructuredTool
 
         def run(**arguments: Any) -> str:
@@ -409,4 +405,5 @@ def get_all_tools(
     settings = load_settings()
     loaded = LoadedSkills(lambda: skills, settings.skills_budget)
     code = Path(code_dir or settings.code_dir)
-    return Toolset(code, skills, loaded, lambda problem: None).structured
+    tools = Toolset(code, skills, loaded, lambda problem: None)
+    return [tools.structured(tool) for tool in tools.tools.values()]

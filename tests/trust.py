@@ -9,5 +9,4 @@ from mahtab_tui.settings.values import allow
 
 def trust_project() -> None:
     """Allow all that the files of the project in the working directory set."""
-    for withheld in all_untrusted_settings(Settings):
-        allow(withheld.path, withheld.values)
+    allow({withheld.path: withheld.values for withheld in all_untrusted_settings(Settings)})

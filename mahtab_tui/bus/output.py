@@ -315,9 +315,6 @@ class _TableReader:
         self.lines: list[list[TableCell]] = []
         self.notes: list[str] = []
         self._cells = 0
-        self._depth = 0
-        """How many tables it is in; an inner table is read as text."""
-        self._over = False
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
@@ -326,45 +323,34 @@ class _TableReader:
 
     def read(self, source: str) -> None:
         for token in _TOKEN.finditer(source):
+            tag = (token["tag"] or "").lower()
             if token["text"]:
-                self._data(token["text"])
-            elif token["tag"]:
-                tag = token["tag"].lower()
-                self._end(tag) if token["end"] else self._start(tag, token["attributes"])
+                if self._cell is not None:
+                    self._cell.append(token["text"])
+                else:
+                    self.notes.append(_one_line(token["text"]))
+            elif not token["end"]:
+                self._start(tag, token["attributes"])
+            elif tag in ("td", "th", "tr", "table"):
+                self._end_cell()
             if self._cells > _CELLS:
                 self.notes.append("… the rest of the table is left out …")
                 return
         self._end_cell()
 
     def _start(self, tag: str, attributes: str) -> None:
-        if tag == "table":
-            self._depth += 1
-        inside = self._depth == 1 and not self._over
-        if inside and tag == "tr":
+        if tag == "tr":
             self._end_cell()
             self.lines.append([])
             self._fill_from_above()
-        elif inside and tag in ("td", "th") and self.lines:
+        elif tag in ("td", "th") and self.lines:
             self._end_cell()
             self._cell, self._heading = [], tag == "th"
             self._spans = {"colspan": 1, "rowspan": 1}
             for name, number in _SPANS.findall(attributes):
                 self._spans[name.lower()] = min(max(1, int(number)), _SPAN)
-        elif tag in ("br", "td", "th") and self._cell is not None:
+        elif tag == "br" and self._cell is not None:
             self._cell.append(" ")
-
-    def _end(self, tag: str) -> None:
-        if tag in ("td", "th", "tr", "table") and self._depth == 1:
-            self._end_cell()
-        if tag == "table" and self._depth:
-            self._depth -= 1
-            self._over = self._over or not self._depth
-
-    def _data(self, data: str) -> None:
-        if self._cell is not None:
-            self._cell.append(data)
-        else:
-            self.notes.append(_one_line(data))
 
     def _end_cell(self) -> None:
         if self._cell is None:

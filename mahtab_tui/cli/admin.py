@@ -195,10 +195,8 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         named = " and ".join(name for name, kind in kinds.items() if kind)
         typer.confirm(f"Trust these {named}?", abort=True)
     with fail_on(SettingsError, code=1):
-        for each in found:
-            values.allow(each.path, each.values)
-        for file in instructions:
-            values.allow(file.path, file.value)
+        values.allow({each.path: each.values for each in found})
+        values.allow({file.path: file.value for file in instructions})
         trust_texts(skills)
     echo("Trusted. Anything that changes must be trusted again.")
 
@@ -318,14 +316,10 @@ _CODEX_SECONDS = 86_400
 """Codex's default of 60 is too short for a long cell, or for a user to answer."""
 
 
-class InstallError(Exception):
-    """The configuration cannot be written; the message is a sentence."""
-
-
 def write_plugin() -> Path:
     """Write the plug-in for Claude Code and return its folder. Its ``.mcp.json`` names the program
     by its full path: a client whose PATH lacks it would show no error and have no tools. Raises
-    `InstallError`."""
+    `SettingsError`."""
     folder = home_folder() / "claude-plugin"
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -335,10 +329,8 @@ def write_plugin() -> Path:
         values.write_text(
             folder / ".mcp.json", render_configuration("claude-code", server_command())
         )
-    except SettingsError as error:
-        raise InstallError(str(error)) from None
     except OSError as error:
-        raise InstallError(f"{folder} cannot be written: {error.strerror or error}.") from None
+        raise SettingsError(f"{folder} cannot be written: {error.strerror or error}.") from None
     return folder
 
 
@@ -369,13 +361,13 @@ def configuration_file(client: ClientName, project: Path) -> Path:
 
 
 def install(client: ClientName, project: Path) -> Path:
-    """Add the server to a client's configuration; returns the file. Raises `InstallError`."""
+    """Add the server to a client's configuration; returns the file. Raises `SettingsError`."""
     path = configuration_file(client, project)
     add = _add_section if client == "codex" else _add_server
     try:
         values.write_text(path, add(path, read_text(path)))
     except SettingsError as error:
-        raise InstallError(f"{error} It was left as it is.") from None
+        raise SettingsError(f"{error} It was left as it is.") from None
     return path
 
 
@@ -387,13 +379,11 @@ def _add_server(path: Path, before: str) -> str:
     try:
         known = json.loads(before or "{}")
     except (ValueError, RecursionError) as error:
-        raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
+        raise SettingsError(f"{path} is not JSON ({error}).") from None
     if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
-        raise InstallError(
-            f"{path} does not hold a list of servers (mcpServers), and was left as it is."
-        )
+        raise SettingsError(f"{path} does not hold a list of servers (mcpServers).")
     if _SERVER_NAME in known["mcpServers"]:
-        raise InstallError(_read_existing(path))
+        raise SettingsError(_read_existing(path))
     known["mcpServers"][_SERVER_NAME] = _entry(server_command())
     return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
 
@@ -401,20 +391,20 @@ def _add_server(path: Path, before: str) -> str:
 def _add_section(path: Path, before: str) -> str:
     servers = read_config(path).get("mcp_servers")
     if isinstance(servers, dict) and _SERVER_NAME in servers:
-        raise InstallError(_read_existing(path))
+        raise SettingsError(_read_existing(path))
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     after = before + gap + render_configuration("codex", server_command())
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError:
-        raise InstallError(
-            f"{path} lists its servers in a form to which no section can be added, and was left as it is."
+        raise SettingsError(
+            f"{path} lists its servers in a form to which no section can be added."
         ) from None
     return after
 
 
 def _read_existing(path: Path) -> str:
-    return f"{path} already has a server named {_SERVER_NAME}, and was left as it is. Remove that entry, or edit it to match the output of --print."
+    return f"{path} already has a server named {_SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
 
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
@@ -464,7 +454,7 @@ def mcp_install(
     if only_print:
         typer.echo(render_configuration(client, server_command()), nl=False)
         return
-    with fail_on(InstallError):
+    with fail_on(SettingsError):
         echo(f"Written to {install(client, Path.cwd())}.")
 
 
@@ -472,7 +462,7 @@ def mcp_install(
 def mcp_plugin() -> None:
     """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
     plugin)"."""
-    with fail_on(InstallError):
+    with fail_on(SettingsError):
         typer.echo(write_plugin())
 
 

@@ -43,7 +43,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system import exit_by_signal
+from mahtab_tui.system import exit_by_signal, start_thread
 from mahtab_tui.worker.answers import needs_code
 from mahtab_tui.worker.contexts import ContextError
 
@@ -180,7 +180,7 @@ class Approver(logging.Handler):
         if isinstance(value, records.Approval | records.Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
+            start_thread("approver", self._answer, value)
 
     def _answer(self, record: records.Approval | records.Input) -> None:
         if isinstance(record, records.Approval):

@@ -6,6 +6,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,9 +82,8 @@ def clean(
             typer.confirm(f"Remove {what}?", abort=True)
         kernels, removed = clean_up(host, prompt_answer)
     if kernels:
-        run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
         then = "Close their sessions first, or stop them: mahtab-tui sessions stop ID."
-        fail(f"{run} there. {then}", 1)
+        fail(f"Kernels running there: {kernels}. {then}", 1)
     echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
@@ -155,7 +155,7 @@ def attach(
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
-        return DetachedKernel(local=here), reattach(store, past, here.kernel.cell)
+        return DetachedKernel(local=here), reattach(store, past, here.cell)
     for noted in noted_kernels(store.session):
         if settings.kernel in (None, noted.station.address):
             elsewhere = _attach_remote(noted)
@@ -201,7 +201,6 @@ sessions_app = typer.Typer(
 )
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
 
 NEWEST = 50
 _CATCH_UP = 0.3
@@ -220,20 +219,14 @@ def list_all(
     ensure_folder()
     with fail_on(SharingError):
         running = running_sessions()
-    is_heading_needed = bool(running)
-    if running:
-        typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
-    for session in running:
-        echo(f"  {session.sentence()}")
+    lines = ["Running (mahtab-tui mcp --attach NAME joins one):"] if running else []
+    lines += (f"  {session.sentence()}" for session in running)
     try:
-        for line in list_detached_kernels():
-            echo(line)
-            is_heading_needed = True
+        lines += list_detached_kernels()
     except StoreError as error:  # the session file was damaged, and was set aside
         warn(str(error))
-    if is_heading_needed:
-        typer.echo("Saved:")
-    for line in _saved_rows(None if all_projects else Path.cwd(), limit):
+    saved = _saved_rows(None if all_projects else Path.cwd(), limit)
+    for line in chain(lines, ["Saved:"] if lines else (), saved):
         echo(line)
 
 
@@ -290,8 +283,7 @@ def search(
     if found.more:
         echo("There are more results: add words, or give a larger --limit.")
     if behind:
-        what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
-        echo(f"{what} not in the index yet, so not everything was searched. Search again later.")
+        echo(f"Not everything was searched yet. Sessions left: {behind:,}. Search again later.")
     if not found.hits:
         elsewhere = " in this folder's sessions. --all searches those of every folder."
         fail(f"Nothing was found{'.' if all_projects else elsewhere}", 1)
@@ -371,7 +363,7 @@ def export(
             "--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell"
         ),
     ] = False,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
     written, 2 wrong arguments."""

@@ -31,26 +31,19 @@ _TITLE = 300
 class Search(Entry):
     """A search and its answer. Its key is that of its cell."""
 
-    texts = ("title", "text")
+    texts = ("query", "text")
     query: str
     root: str
-    title: str = ""
     text: str = ""
     asked: int = 0
     cost: float = 0.0
     ended: str = ""
 
-    def fold(self, record: records.SearchFinal | records.Usage | None = None) -> None:
-        if isinstance(record, records.Usage):
-            self.asked += 1
-            self.cost += record.cost or 0.0
-        elif record is not None and record.node == self.root:
-            self.text, self.ended = record.text, record.state
+    @property
+    def title(self) -> str:
         cost = f" · ${self.cost:.4f}" if self.cost else ""
         ended = "" if self.ended in ("done", "") else f" · {self.ended}"
-        self.title = (
-            f"Search: {self.query} · {self.asked:,} call{'s' * (self.asked != 1)}{cost}{ended}"
-        )
+        return f"Search: {self.query} · {self.asked:,} call{'s' * (self.asked != 1)}{cost}{ended}"
 
 
 def to_title(text: str) -> str:
@@ -185,12 +178,17 @@ class Conversation(conversation.Conversation):
         author, query = record.model or "model", to_title(record.text)
         search = Search(author=author, query=query, root=record.node, key=key)
         self._searches[record.tree] = search
-        search.fold()
         self.append(search)
 
     def _search_event(self, record: records.SearchFinal | records.Usage) -> None:
-        if (search := self._searches.get(record.tree or "")) is not None:
-            search.fold(record)
+        search = self._searches.get(record.tree or "")
+        if search is None:
+            return
+        if isinstance(record, records.Usage):
+            search.asked += 1
+            search.cost += record.cost or 0.0
+        elif record.node == search.root:
+            search.text, search.ended = record.text, record.state
 
 
 LONGEST = 100_000
@@ -205,8 +203,8 @@ class Selected(NamedTuple):
     session: str
     title: str
     is_private: Callable[[Entry], bool]
-    longest: int | None
-    """Characters of an output."""
+    longest: int
+    """Characters of an output at most."""
 
     def sentence(self, file: str) -> str:
         cells = sum(map(has_run, self.entries))
@@ -222,20 +220,15 @@ class Selected(NamedTuple):
         return text
 
     def _is_long(self, entry: Entry) -> bool:
-        if self.longest is None:
-            return False
         if isinstance(entry, Cell):
             return any(len(each.text) > self.longest for each in outputs(entry))
         return isinstance(entry, ToolUse | Search) and len(entry.text) > self.longest
 
     def text(self, entry: ToolUse | Search) -> str:
-        return entry.text if self.longest is None else shorten(entry.text, self.longest)
+        return shorten(entry.text, self.longest)
 
     def outputs(self, cell: Cell) -> list[Output]:
-        found = outputs(cell)
-        if self.longest is None:
-            return found
-        return [each._replace(text=shorten(each.text, self.longest)) for each in found]
+        return [each._replace(text=shorten(each.text, self.longest)) for each in outputs(cell)]
 
 
 def shorten(text: str, longest: int, advice: str = "") -> str:
@@ -247,7 +240,7 @@ def shorten(text: str, longest: int, advice: str = "") -> str:
 
 
 def select(
-    conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
+    conversation: Conversation, session: str, *, shown: bool = False, longest: int = LONGEST
 ) -> Selected:
     """Choose what to export. shown: without hidden, replaced and undone entries. Raises
     `NothingToExport`."""

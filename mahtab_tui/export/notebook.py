@@ -114,7 +114,7 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
             cell = code_cell(entry, selected)
         else:
             cell = {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
-        about = {METADATA: _metadata(entry, selected)}
+        about = {METADATA: _metadata(entry)}
         yield {"id": _numbered(name, number), "metadata": about, **cell}
 
 
@@ -122,19 +122,13 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
-    about: dict[str, Any] = {"by": author_name(entry), "name": entry.author}
-    if entry.turn is not None:
-        about["question"] = entry.turn
-    if entry.removed:
-        about["hidden"] = True
+def _metadata(entry: Entry) -> dict[str, Any]:
+    about: dict[str, Any] = {"by": author_name(entry), "name": entry.author, "question": entry.turn}
+    about["hidden"] = bool(entry.removed) or None
     if has_run(entry):
-        about["status"] = entry.status
-        if entry.duration is not None:
-            about["seconds"] = entry.duration
-        if entry.undone:
-            about["undone"] = True
-    return about
+        undone = entry.undone or None
+        about |= {"status": entry.status, "seconds": entry.duration, "undone": undone}
+    return {name: value for name, value in about.items() if value is not None}
 
 
 def author_name(entry: Entry) -> str:

@@ -108,8 +108,7 @@ def read_notebook(path: Path) -> NotebookFile:
         raise NotebookError(f"{shown} cannot be read: {reason}.") from None
     if path.suffix.lower() != ".ipynb":
         return _text_file(path, content, shown)
-    digest, read = content_digest(content), _notebook(content, shown)
-    return NotebookFile(path.absolute(), digest, read, style=_style(content))
+    return _file(path, content, _notebook(content, shown))
 
 
 def cell_source(cell: Node) -> str:
@@ -162,10 +161,15 @@ def _notebook(content: bytes, shown: str) -> Node:
     return read
 
 
-def _style(content: bytes) -> Style:
+def _file(
+    path: Path, content: bytes, read: Node, form: str = "ipynb", header: str = "", text: str = ""
+) -> NotebookFile:
     start = content[:1000].decode("utf-8-sig", "replace")
     indent = _INDENT.match(start)
-    return Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    style = Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    return NotebookFile(
+        path.absolute(), content_digest(content), read, form, style, header=header, text=text
+    )
 
 
 def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
@@ -178,12 +182,11 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         raise NotebookError(f"{shown} is not UTF-8 text.") from None
     if "\0" in text:
         raise NotebookError(f"{shown} is not a text file.")
-    style = _style(content)
     if python and not _PERCENT.search(text):
         cell = {"cell_type": "code", "source": text, "metadata": {}}
         cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
         whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        return NotebookFile(path.absolute(), content_digest(content), whole, "script", style)
+        return _file(path, content, whole, "script")
     form = "py:percent" if python else "md"
     count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
     if len(text) > _MOST_TEXT or count > _MOST_CELLS:
@@ -203,9 +206,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
-    return NotebookFile(
-        path.absolute(), content_digest(content), read, form, style, header=header, text=body
-    )
+    return _file(path, content, read, form, header, body)
 
 
 def _text(value: object) -> str | None:

@@ -212,6 +212,12 @@ class Kernel(Protocol):
             if self._state is KernelState.BUSY:
                 self._report(KernelState.IDLE, "")
 
+    def _refuse_lock(self, lock: Lock | None) -> None:
+        if lock:
+            raise KernelError(
+                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
+            )
+
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T: ...
 
     def start(self, host: KernelHost) -> None: ...

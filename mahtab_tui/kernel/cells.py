@@ -27,6 +27,7 @@ from mahtab_tui.kernel.values import (
     Status,
     TracebackFrame,
 )
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.capture import OutputLimitError, omission
 
 MOST = 8
@@ -226,7 +227,7 @@ class BoundedCell:
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
+        start_thread("cell-limit", self._bound)
         try:
             return execute()
         finally:

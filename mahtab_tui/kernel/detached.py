@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -117,7 +117,7 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     return kernels
 
 
-def attach(session: str) -> AttachedProcess | None:
+def attach(session: str) -> LocalProcess | None:
     """Attach to a session's kernel, even if another screen has it. The caller holds the session's
     lock."""
     for kernel in waiting_kernels(session):
@@ -170,7 +170,7 @@ def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     )
 
 
-def _attach(kernel: WaitingKernel) -> AttachedProcess:
+def _attach(kernel: WaitingKernel) -> LocalProcess:
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -189,7 +189,7 @@ def _attach(kernel: WaitingKernel) -> AttachedProcess:
     spool = Spool(descriptors[0], descriptors[1])
     handle = SpoolHandle(spool, lifeline, kernel.path, kernel)
     child, output = ForeignProcess(kernel.pid), SpooledOutput(spool)
-    return AttachedProcess(child, ours, descriptors[0], token, output, handle, kernel=kernel)
+    return LocalProcess(child, ours, descriptors[0], token, output, handle, kernel.cell)
 
 
 def ask(
@@ -303,11 +303,6 @@ class ForeignProcess:
         if not select.select([self._watched], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
         return 0
-
-
-@dataclass(kw_only=True)
-class AttachedProcess(LocalProcess):
-    kernel: WaitingKernel
 
 
 def start_detachable(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
-from typing import Any, NamedTuple, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
     Kernel,
@@ -31,7 +31,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
-from mahtab_tui.system import wait_for_result
+from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput
@@ -42,7 +42,7 @@ from mahtab_tui.worker.control import (
     python_version,
     working_directory,
 )
-from mahtab_tui.worker.environment import Console, Replacement
+from mahtab_tui.worker.environment import CellStreams, Console, Replacement
 from mahtab_tui.worker.executor import Executor
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.undo.history import UndoHistory
@@ -85,10 +85,7 @@ class CellOutput(io.TextIOBase):
         super().__init__()
         self._hand_on = hand_on
         self._pieces: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(
-            target=self._pass_on, name="mahtab-kernel-output", daemon=True
-        )
-        self._thread.start()
+        self._thread = start_thread("mahtab-kernel-output", self._pass_on)
 
     def writable(self) -> bool:
         return True
@@ -122,18 +119,13 @@ class CellOutput(io.TextIOBase):
                 piece.set()
 
 
-class RedirectState(NamedTuple):
-    before: list[Replacement]
-    limited: LimitedOutput | None
-
-
 class InProcessEnvironment:
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
         self._output: Any = output
         self._replacements = replacements
         self._thread = threading.get_ident()
 
-    def enter(self, limit: int | None) -> RedirectState:
+    def enter(self, limit: int | None) -> CellStreams:
         limited = None if limit is None else LimitedOutput(self._output, limit)
         mine: Any = limited or self._output
         streams = [
@@ -145,9 +137,9 @@ class InProcessEnvironment:
             if hasattr(module, name):
                 before.append(Replacement(module, name, getattr(module, name)))
             setattr(module, name, value)
-        return RedirectState(before, limited)
+        return CellStreams(before, limited)
 
-    def leave(self, stage: RedirectState, nested: bool) -> None:
+    def leave(self, stage: CellStreams, nested: bool) -> None:
         for replacement in stage.before:
             setattr(*replacement)
         self._output.drain()
@@ -212,10 +204,7 @@ class InProcessKernel(Kernel):
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
-        if lock:
-            raise KernelError(
-                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
-            )
+        self._refuse_lock(lock)
         running = RunningCell(cell, on_output, None, on_display)
         frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
         with nullcontext() if nested else self._turn:
@@ -253,13 +242,12 @@ class InProcessKernel(Kernel):
                 self._namespace.pop(name, None)
             self._executor.tracker.changes(None)
             self._undo_history.end()
-            names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
         finally:
             self._turn.release()
         self._report(
             KernelState.IDLE,
-            f"Namespace reset: removed {names} made by cells; the process and its imports stay.",
+            "Namespace reset: names made by cells are gone; the process and its imports stay.",
         )
 
     def activate(self, python: str) -> NoReturn:
@@ -305,7 +293,7 @@ class InProcessKernel(Kernel):
         self._calls = HostCalls(self._send, self._execute)
         self._answers = CallAnswers(self._host, self._calls.deliver)
         self._output = CellOutput(self._printed)
-        environment = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
+        environment = InProcessEnvironment(self._output, Console().replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo_history

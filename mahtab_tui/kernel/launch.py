@@ -219,6 +219,8 @@ class LocalProcess:
     token: bytes
     reader: Output
     detach_handle: DetachHandle | None = None
+    cell: int = 0
+    """The cell that it ran when this host attached; 0 for none."""
     shares_clock = True
 
     def signal(self, number: int) -> None:

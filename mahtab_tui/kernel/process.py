@@ -147,8 +147,7 @@ class ProcessKernel(Kernel):
             self._worker.acknowledge(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._require().saved_before()
-        return saved.carried, saved.lost
+        return self._require().saved_before()
 
     def interrupt(self) -> bool:
         worker = self._worker

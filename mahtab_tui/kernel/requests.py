@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, Operation
 from mahtab_tui.kernel.values import Change, OutputKind, Status
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, encode
 
 LIMIT = 64 * 2**20
@@ -60,10 +61,7 @@ class Outbox:
             self._waiting.append(view)
             self._size += len(view)
             if self._writer is None:
-                self._writer = threading.Thread(
-                    target=self._write, args=(self.channel,), name="mahtab-outgoing", daemon=True
-                )
-                self._writer.start()
+                self._writer = start_thread("mahtab-outgoing", self._write, self.channel)
 
     def answer(self, answer: Frame) -> None:
         """Raises `OutgoingFullError`, after which a shorter answer can be sent."""
@@ -164,9 +162,7 @@ class Answers:
     def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
         with self._lock:
             self._open[number] = cancel
-        threading.Thread(
-            target=self._answer, args=(number, call), name="mahtab-call", daemon=True
-        ).start()
+        start_thread("mahtab-call", self._answer, number, call)
 
     def cancel(self, number: int) -> None:
         with self._lock:

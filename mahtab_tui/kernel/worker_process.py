@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput, Operations
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
@@ -38,7 +38,7 @@ from mahtab_tui.kernel.requests import (
     checked,
 )
 from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
-from mahtab_tui.system import wait_for_result
+from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 START_TIMEOUT = 20.0
@@ -49,8 +49,7 @@ END_TIMEOUT = 1.0
 _RESTORING = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SavedBefore:
+class SavedBefore(NamedTuple):
     carried: tuple[str, ...] | None
     lost: tuple[str, ...]
 
@@ -192,9 +191,7 @@ class WorkerProcess:
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
-            threading.Thread(
-                target=self._interrupt, args=(cell, time.monotonic()), daemon=True
-            ).start()
+            start_thread("mahtab-interrupt", self._interrupt, cell, time.monotonic())
         return cell is not None
 
     def _interrupt(self, cell: RunningCell, asked: float) -> None:

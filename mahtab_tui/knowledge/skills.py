@@ -249,9 +249,9 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
 
 def trust_texts(texts: Mapping[Path, str]) -> None:
     """Raises `SettingsError`."""
-    from mahtab_tui.settings.values import allow_files
+    from mahtab_tui.settings.values import allow
 
-    allow_files({path: {_KEY: text} for path, text in texts.items()})
+    allow({path: {_KEY: text} for path, text in texts.items()})
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:

@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
@@ -30,6 +29,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 ViewerMode = Literal["auto", "file", "off"]
@@ -349,8 +349,7 @@ class SessionWatcher(logging.Handler):
         elif isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            answer = partial(self._session.host.inputs.answer, value.request, None)
-            threading.Thread(target=answer, daemon=True).start()
+            start_thread("mcp-input", self._session.host.inputs.answer, value.request, None)
 
     def take_late_output(self) -> str:
         self.acquire()  # against `emit`

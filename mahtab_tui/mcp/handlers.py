@@ -43,6 +43,7 @@ from mahtab_tui.mcp.tools import (
     shorten_line,
 )
 from mahtab_tui.session.agent_calls import Evaluation, SessionContents
+from mahtab_tui.worker.capture import shorten
 
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
@@ -114,14 +115,14 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
     for kind, text in pieces(result):
         parts[kind] += text
     most = arguments.max_output
-    value = shorten_middle((parts["display"] + parts["value"]).rstrip("\n"), most)
-    error = shorten_middle(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR))
+    value = shorten((parts["display"] + parts["value"]).rstrip("\n"), most // 2)
+    error = shorten(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR) // 2)
     edited = fenced(escape_for_model(done.edited), "python") if done.edited else ""
     sections = [
         edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
         format.code(value),
-        format.output(shorten_middle(parts["stdout"], most)),
+        format.output(shorten(parts["stdout"], most // 2)),
         OVERWRITTEN if result.rewritten else "",
         format.traceback(error),
         done.late and f"Printed since the last call:\n{format.output(done.late)}",
@@ -172,13 +173,6 @@ def format_changes(changes: Sequence[Change]) -> str:
     return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
 
 
-def shorten_middle(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    head, omitted = most // 2, len(text) - most
-    return f"{text[:head]}\n… {omitted:,} characters left out …\n{text[omitted + head :]}"
-
-
 def shorten_traceback(text: str) -> str:
     """Remove the middle, because the frames of a recursion repeat themselves."""
     lines = text.split("\n")
@@ -188,8 +182,6 @@ def shorten_traceback(text: str) -> str:
     middle = f"  … {omitted} lines left out …"
     return "\n".join([*lines[:FRAMES_HEAD], middle, *lines[-FRAMES_TAIL:]])
 
-
-PACKAGE_OUTPUT = 20_000
 
 PACKAGE_OUTPUT_CHARS = 2_000
 
@@ -418,7 +410,7 @@ class ToolHandlers:
                 break
         await session.call("invalidate_caches", object)
         whole = self.secrets.mask("".join(written))
-        output = self._format.output(shorten_middle(whole, PACKAGE_OUTPUT))
+        output = self._format.output(shorten(whole, OUTPUT // 2))
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 

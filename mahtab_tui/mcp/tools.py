@@ -32,12 +32,18 @@ class AnswerFormat:
     def colour(self) -> bool:
         return self.format == "ansi" and self.highlight
 
-    def code(self, text: str) -> str:
-        return self._highlight(text, "python")
+    def code(self, text: str, language: str = "python") -> str:
+        bare = escape_for_model(_COLOURS.sub("", text))
+        if self.format == "markdown" and text:
+            return fenced(bare, language if self.highlight else "")
+        if not self.colour:
+            return bare
+        has_colours = _COLOURS.search(text) is not None
+        return escape_output_keep_colours(text) if has_colours else highlighted(bare, language)
 
     def traceback(self, text: str) -> str:
-        if self.format == "markdown" or not self.colour or _COLOURS.search(text):
-            return self._highlight(text, "pytb")
+        if not self.colour or _COLOURS.search(text):
+            return self.code(text, "pytb")
         head, newline, last = escape_for_model(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
@@ -48,17 +54,6 @@ class AnswerFormat:
             return escape_output_keep_colours(text)
         bare = escape_output(_COLOURS.sub("", text))
         return fenced(bare, "text") if self.format == "markdown" else bare
-
-    def _highlight(self, text: str, language: str) -> str:
-        if not text:
-            return ""
-        bare = escape_for_model(_COLOURS.sub("", text))
-        if self.format == "markdown":
-            return fenced(bare, language if self.highlight else "")
-        if not self.colour:
-            return bare
-        has_colours = _COLOURS.search(text) is not None
-        return escape_output_keep_colours(text) if has_colours else highlighted(bare, language)
 
 
 def shorten_line(text: str, most: int = SHORT) -> str:

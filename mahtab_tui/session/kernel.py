@@ -34,7 +34,14 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.cells import TerminalOutput
 from mahtab_tui.kernel.detached import recovered_output, start_detachable
-from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher, Process, environment
+from mahtab_tui.kernel.launch import (
+    ConnectionState,
+    Launcher,
+    LocalLauncher,
+    LocalProcess,
+    Process,
+    environment,
+)
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
@@ -46,7 +53,6 @@ from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.detached import AttachedProcess
     from mahtab_tui.kernel.remote.process import ConnectedKernel
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.loading import DataFile
@@ -97,7 +103,7 @@ tell whether only the connection is gone."""
 
 
 class DetachedKernel(NamedTuple):
-    local: AttachedProcess | None = None
+    local: LocalProcess | None = None
     remote: ConnectedKernel | None = None
 
 
@@ -150,7 +156,7 @@ def check_address(address: str) -> None:
 class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 
-    def __init__(self, session: str, hours: float, waiting: AttachedProcess | None) -> None:
+    def __init__(self, session: str, hours: float, waiting: LocalProcess | None) -> None:
         """hours: how long an idle kernel waits. waiting: returned by the first `start`."""
         self._session = session
         self._hours = hours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -86,7 +87,7 @@ def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
-    use = _memory_use(kernel.pid)
+    use = _use(kernel.pid)
     if not kernel.cell:
         return f"idle for {age}, {use}"
     code = _running_code(kernel)
@@ -102,12 +103,15 @@ def foreign_folder(session: str) -> str:
     return f" in {one_line(folders[0])}" if folders else ""
 
 
-def _memory_use(pid: int) -> str:
+def _use(pid: int) -> str:
+    """Describe the CPU time and the memory of a process."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError, IndexError):
         return "? MB"
-    return f"{pages * 4096 / 2**20:,.0f} MB"
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return f"CPU {_format_age(seconds)}, {pages * 4096 / 2**20:,.0f} MB"
 
 
 def _running_code(kernel: WaitingKernel) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ def export(session: Session, order: ExportRequest) -> None:
         try:
             conversation = Conversation(session.all_records(), asides=True)
             conversation.mask_texts(session.secrets.redact_for_model)
-            longest = None if order.whole else LONGEST
+            longest = sys.maxsize if order.whole else LONGEST
             chosen = select(conversation, session.saved_id, shown=order.shown, longest=longest)
             write(chosen, order.path, over=True)
             session.notice(chosen.sentence(str(order.file)))
@@ -118,7 +119,7 @@ def export_session(
     private.add(conversation.private_texts())
     conversation.mask_texts(mask)
     conversation.mask_texts(lambda text: mask_spans(text, private.spans(text)))
-    chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
+    chosen = select(conversation, row.id, shown=shown, longest=sys.maxsize if whole else LONGEST)
     write(chosen, path, over=over)
     sentence = chosen.sentence(str(path))
     if page.unreadable:

@@ -178,9 +178,8 @@ def read_record() -> dict[str, dict[str, Any]]:
     return {file: keys for file, keys in known.items() if isinstance(keys, dict)}
 
 
-def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
-    digests = known.get(_name(file), {})
-    return {key: value for key, value in digests.items() if isinstance(value, str)}
+def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> Mapping[str, Any]:
+    return known.get(_name(file), {})
 
 
 def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
@@ -188,7 +187,7 @@ def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
     known = read_record()
     for file, values in files.items():
         digests = {key: value_digest(value) for key, value in values.items()}
-        known[_name(file)] = {**known.get(_name(file), {}), **digests}
+        known[_name(file)] = {**trusted_digests(known, file), **digests}
     return json.dumps(known, indent=1) + "\n"
 
 

@@ -162,7 +162,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
     _write(path, key, value)
     untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not others_untrusted:
-        allow(path, {table: untrusted[table]})
+        allow({path: {table: untrusted[table]}})
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
@@ -171,12 +171,8 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
 
-def allow(path: Path, values: Mapping[str, Any]) -> None:
-    """Trust these values of a project's file from now on. Raises `SettingsError`."""
-    allow_files({path: values})
-
-
-def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
+def allow(files: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Trust these values of a project's files from now on. Raises `SettingsError`."""
     write_text(trust_record(), add_trusted(files))
 
 

@@ -34,13 +34,8 @@ def decode_text(value: object) -> str:
         return str(value)
     try:
         return value.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return decode_lossy(value)
-
-
-def decode_lossy(value: bytes) -> str:
-    """Decode text from a file that may be damaged."""
-    return value.decode("utf-8", "replace")
+    except UnicodeDecodeError:  # the file may be damaged
+        return value.decode("utf-8", "replace")
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
@@ -54,7 +49,7 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
     connection = sqlite3.connect(
         path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None
     )
-    connection.text_factory = decode_lossy
+    connection.text_factory = decode_text
     try:
         if tables:
             connection.execute("pragma journal_mode = wal")
@@ -118,15 +113,13 @@ class SpareDatabase:
         tables: str,
         wait: float,
         name: str,
-        contents: str,
         on_problem: Callable[[str], None],
     ) -> None:
-        """on_problem: called with a sentence about `name` and `contents`, such as "The input
-        history" and "inputs"."""
+        """on_problem: called with a sentence about `name`, such as "The input history"."""
         self._path = path
         self._tables = tables
         self._wait = wait
-        self._name, self._contents = name, contents
+        self._name = name
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._identity: tuple[int, int] | None = None
@@ -159,7 +152,7 @@ class SpareDatabase:
                 reason = error.strerror if isinstance(error, OSError) else error
                 if not (is_corrupt(error) and self._replace_corrupt()):
                     self._on_problem(
-                        f"{self._name} {path} cannot be used ({reason}). This session's {self._contents} are kept in memory only."
+                        f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
                     )
                     break
             else:
@@ -365,21 +358,39 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    with as_sentences(path):
-        connection = open_file(path, "", WAIT)
-        try:
-            _prepare(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    """Open the sessions. Raises `sqlite3.Error`, `OSError`, and `StoreError` for a newer file."""
+    connection = open_file(path, "", WAIT)
+    try:
+        version = connection.execute("pragma user_version").fetchone()[0]
+        if version > SCHEMA:
+            raise StoreError(
+                f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
+            )
+        _write_ahead(connection)
+        # A killed process loses nothing; only a power cut may lose the last moments.
+        connection.execute("pragma synchronous = normal")
+        if version < SCHEMA:
+            connection.executescript(
+                f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the sessions for the block, in which any error becomes a `StoreError`."""
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        yield connection
 
 
 def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """Return the rows of a query; none if there is no database. Raises `StoreError`."""
     if not path.exists():
         return []
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+    with opened(path) as connection:
         return connection.execute(query, values).fetchall()
 
 
@@ -393,21 +404,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # a full disk has already ended it
             connection.execute("rollback")
         raise
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    version = connection.execute("pragma user_version").fetchone()[0]
-    if version > SCHEMA:
-        raise StoreError(
-            f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
-        )
-    _write_ahead(connection)
-    # A killed process loses nothing; only a power cut may lose the last moments.
-    connection.execute("pragma synchronous = normal")
-    if version < SCHEMA:
-        connection.executescript(
-            f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
-        )
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
@@ -455,9 +451,7 @@ class History:
         self._project = project
         self._mask = mask
         file = None if no_trace else path
-        self._database = SpareDatabase(
-            file, _INPUT_TABLES, 2.0, "The input history", "inputs", self._report
-        )
+        self._database = SpareDatabase(file, _INPUT_TABLES, 2.0, "The input history", self._report)
         if no_trace:
             self._database.run(lambda memory: _copy(path, memory))
 

@@ -130,14 +130,12 @@ def new_id() -> str:
 def find_session(session: str | None, project: Path | None) -> SessionRow:
     """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
     folder = None if project is None else str(project)
+    limit = 1 if session is None else ALL
     try:
-        rows = list_sessions(
-            database(), folder, begins=session or "", limit=1 if session is None else ALL
-        )
-        nothing = not rows and not list_sessions(database(), folder, limit=1)
+        rows = list_sessions(database(), folder, begins=session or "", limit=limit)
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
-    if nothing:
+    if session is None and not rows:
         raise SessionNotFound("There is no session to resume.")
     if session is not None and len(rows) != 1:
         count = f"{len(rows)} sessions" if rows else "no session"
@@ -165,9 +163,8 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     # These apply no matter how old they are.
     marks = [mark for mark in marks if mark not in past]
     if page.earlier:
-        is_one = page.earlier == 1
-        count = "1 earlier record is" if is_one else f"{page.earlier:,} earlier records are"
-        marks.append(_notice(f"{count} not shown here: /export writes all of them."))
+        text = f"Earlier records not shown here: {page.earlier:,}. /export writes all of them."
+        marks.append(_notice(text))
     past = [*marks, *past]
     if page.unreadable:
         text = f"{page.unreadable:,} of the session's records cannot be read and are left out."
@@ -287,12 +284,12 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
             "A copy begins before a cell, a question or an answer: choose one of them."
         )
     number, of_cell, question = int(found[2]), found[1] == "cell", 0
-    for place, record in load_records(database(), session, limit=ALL).records:
+    for index, record in load_records(database(), session, limit=ALL).records:
         if isinstance(record, UserChat):
-            question = place
+            question = index
             if not of_cell and record.turn == number:
-                return place, f"question {number}", 0
+                return index, f"question {number}", 0
         elif of_cell and isinstance(record, ReplIn) and record.cell == number:
-            start = question if question and record.turn is not None else place
+            start = question if question and record.turn is not None else index
             return start, f"cell {number}", number
     raise StoreError("The session has no record of this entry.")

@@ -12,7 +12,7 @@ import sqlite3
 import time
 import unicodedata
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from mahtab_tui.bus.records import KINDS, Record, cell_entry
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.database import (
     SpareDatabase,
-    as_sentences,
-    connect,
     decode_text,
     encode_text,
     file_identity,
     is_busy,
+    opened,
     transaction,
 )
 from mahtab_tui.store.sqlite import SessionRow, readable_record
@@ -132,21 +131,10 @@ def question_title(text: str) -> str:
     return ""
 
 
-@contextlib.contextmanager
-def open_words(path: Path) -> Iterator[SpareDatabase]:
+def open_words(path: Path) -> SpareDatabase:
     """Open the words of the sessions in a database."""
-    index = SpareDatabase(
-        path.with_name(f"{path.stem}-words.db"),
-        _TABLES,
-        5.0,
-        "The index of words",
-        "words",
-        lambda problem: None,
-    )
-    try:
-        yield index
-    finally:
-        index.close()
+    words = path.with_name(f"{path.stem}-words.db")
+    return SpareDatabase(words, _TABLES, 5.0, "The index of words", lambda problem: None)
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
@@ -155,11 +143,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     if not path.exists():
         return 0
     ends_at, file = time.monotonic() + seconds, str(file_identity(path))
-    with (
-        as_sentences(path),
-        contextlib.closing(connect(path)) as connection,
-        open_words(path) as index,
-    ):
+    with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         upto = index.run(partial(_upto, file)) or 0
         (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
         if upto > last:  # a new database may have the identity of a deleted one
@@ -231,11 +215,7 @@ def rename_session(path: Path, session: str, title: str) -> None:
     """Change the title of a session. Raises `StoreError`, also if there is no such session."""
     if not path.exists():
         raise StoreError(_NOTHING)
-    with (
-        as_sentences(path),
-        contextlib.closing(connect(path)) as connection,
-        transaction(connection),
-    ):
+    with opened(path) as connection, transaction(connection):
         if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
             raise StoreError(_NOTHING)
         connection.execute(
@@ -248,7 +228,7 @@ def delete_session(path: Path, session: str) -> None:
     """Delete all of a session. Raises `StoreError`."""
     if not path.exists():
         return
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+    with opened(path) as connection:
         with transaction(connection):
             for table in ("record", "partial", "digest"):
                 connection.execute(f"delete from {table} where session = ?", (session,))
@@ -261,15 +241,15 @@ def delete_session(path: Path, session: str) -> None:
             # New records may have the numbers of deleted ones.
             index.execute("update indexed set upto = min(upto, ?)", (last,))
 
-    with open_words(path) as index:
+    with contextlib.closing(open_words(path)) as index:
         index.run(forget)
 
 
 SHOWN = 300
 """Records in a preview."""
-LONGEST, LONGEST_INDEXED = 10_000, 20_000
-"""Characters of an output in a preview at most, and of a question, an answer or a cell, because
-rendering long Markdown would block the screen."""
+LONGEST = 20_000
+"""Characters of a text in a preview at most, because rendering long Markdown would block the
+screen."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -295,7 +275,7 @@ def hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntrie
 def preview(path: Path, session: str, number: int = 0) -> list[Record]:
     """Return the last records of a session, or those around a given one (from 1), without cells
     that use private variables. Raises `StoreError`."""
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+    with opened(path) as connection:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
         first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
@@ -313,9 +293,7 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
 def _shortened(record: Record) -> Record:
     if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
         return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
-    if record.indexed and len(record.text) > LONGEST_INDEXED:
-        return record.changed(text=shortened(record.text, LONGEST_INDEXED))
-    return record
+    return record.changed(text=shortened(record.text, LONGEST)) if record.indexed else record
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:

@@ -17,10 +17,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.database import (
     SpareDatabase,
-    as_sentences,
-    connect,
     decode_text,
     encode_text,
+    opened,
     transaction,
 )
 from mahtab_tui.store.session_index import folder_word, hidden_entries, open_words, words
@@ -41,9 +40,7 @@ class Vectors:
     def __init__(self, path: Path | None, on_problem: Callable[[str], None]) -> None:
         """path: None to keep vectors only in memory. on_problem: called with a sentence if the file
         cannot be used."""
-        self._database = SpareDatabase(
-            path, _TABLE, 5.0, "The cache of vectors", "vectors", on_problem
-        )
+        self._database = SpareDatabase(path, _TABLE, 5.0, "The cache of vectors", on_problem)
 
     def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         marks = ", ".join("?" * len(digests))
@@ -117,11 +114,7 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     wanted = wanted_words(typed)
     if not wanted or not path.exists():
         return Found([], False)
-    with (
-        as_sentences(path),
-        contextlib.closing(connect(path)) as connection,
-        open_words(path) as index,
-    ):
+    with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
         query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
         if folder is not None:

@@ -22,6 +22,7 @@ from mahtab_tui.store.database import (
     encode_text,
     fetched,
     file_identity,
+    opened,
     transaction,
 )
 
@@ -193,7 +194,7 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        self._begun = False
+        self.has_written = False
         self.cells_go_on = False
         """Whether cells of an earlier program are still running: they send their output again."""
         self._surroundings: list[Record] = []
@@ -203,13 +204,9 @@ class SqliteStore:
             return []
         return [record for _, record in load_records(self.path, self.session, limit=ALL).records]
 
-    @property
-    def has_written(self) -> bool:
-        return self._begun
-
     def append(self, record: Record) -> None:
         with self._lock:
-            if not self._begun and isinstance(record, _SURROUNDINGS):
+            if not self.has_written and isinstance(record, _SURROUNDINGS):
                 self._surroundings.append(record)
                 return
             with self._writing() as connection:
@@ -272,7 +269,7 @@ class SqliteStore:
             except (sqlite3.Error, OverflowError, OSError, StoreError):
                 self._disconnect()
                 raise
-        self._begun = True
+        self.has_written = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and the unfinished streams of a killed program as records,
@@ -282,7 +279,7 @@ class SqliteStore:
             "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
             (self.session, encode_text(self._name), encode_text(self._project), now, now),
         )
-        if not self._begun:
+        if not self.has_written:
             for row, left in _unfinished_streams(connection, self.session):
                 if not (self.cells_go_on and isinstance(left, records.ReplOut)):
                     values = _columns(left) if left else row
@@ -360,7 +357,7 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     if not path.exists():
         return RecordPage([], 0)
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+    with opened(path) as connection:
         rows = connection.execute(query, (session, limit)).fetchall()
         (earlier,) = connection.execute(
             "select count(*) from record where session = ? and number < ?",
@@ -387,11 +384,7 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
     """Copy a session's records, or those before a number, to a new one. Raises `StoreError`."""
     now = time.time()
-    with (
-        as_sentences(path),
-        contextlib.closing(connect(path)) as connection,
-        transaction(connection),
-    ):
+    with opened(path) as connection, transaction(connection):
         connection.execute(_COPY, (copy, records.NotebookFile.tag, session, before, before))
         connection.execute(
             "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",

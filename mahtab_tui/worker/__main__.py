@@ -30,7 +30,7 @@ from .control import (
     HostCalls,
     Interrupts,
     Responder,
-    python_version,
+    describe_process,
     working_directory,
 )
 from .environment import CellEnvironment, Console
@@ -75,7 +75,7 @@ class Worker:
         self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
         self._calls = HostCalls(self.channel.send, self._execute)
         warn_about_unawaited_coroutines()
-        self._console = Console(self._calls.call)
+        self._console = Console()
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
@@ -135,13 +135,7 @@ class Worker:
         self._loop.close()
 
     def hello(self) -> Frame:
-        return {
-            "op": "ready",
-            "python": python_version(),
-            "executable": sys.executable,
-            "cwd": working_directory(),
-            "pid": os.getpid(),
-        }
+        return {"op": "ready", **describe_process()}
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()

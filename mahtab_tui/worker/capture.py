@@ -104,7 +104,7 @@ def flush(*streams: TextIO | None) -> None:
 def shorten(text: str, keep: int) -> str:
     if len(text) <= 2 * keep:
         return text
-    return f"{text[:keep]}{omission(len(text) - 2 * keep)}{text[-keep:]}"
+    return f"{text[:keep]}{omission(len(text) - 2 * keep)}{text[len(text) - keep :]}"
 
 
 def omission(count: int) -> str:

@@ -38,6 +38,23 @@ class Host:
     is_remote = False
 
 
+def define_function(
+    name: str, signature: str, arguments: str, names: dict[str, Any]
+) -> Callable[..., Any]:
+    """Define a function whose body calls `__call__`. signature: source text, with annotations."""
+    # A file name in our folder, so that tracebacks hide it.
+    code = compile(
+        f"def {name}{signature}:\n    return __call__({arguments})",
+        f"{OUR_FOLDER}/functions/{name}",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+    )
+    exec(code, names)
+    function: Callable[..., Any] = names[name]
+    return function
+
+
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     """Create the function of a `kernel.base.HostFunction`, which may raise `RuntimeError` with the
     host's message."""
@@ -52,17 +69,8 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
         plain = {key: _plain(value) for key, value in arguments.items()}
         return mark_as_text(str(Host.call(described["called"], plain)))
 
-    # A file name in our folder, so that tracebacks hide it.
-    code = compile(
-        f"def {name}({signature}) -> str:\n    return __call__({{{given}}})",
-        f"{OUR_FOLDER}/host_functions/{name}",
-        "exec",
-        __future__.annotations.compiler_flag,
-        dont_inherit=True,
-    )
-    made: dict[str, Any] = {"__call__": call, "__name__": __name__}
-    exec(code, made)
-    function: Callable[..., str] = made[name]
+    names: dict[str, Any] = {"__call__": call, "__name__": __name__}
+    function = define_function(name, f"({signature}) -> str", f"{{{given}}}", names)
     function.__doc__ = described["doc"]
     return function
 
@@ -261,10 +269,6 @@ class Channel:
                 os._exit(CONNECTION_LOST)
             self.detached = True
 
-    def detach_host(self) -> None:
-        with self._lock:
-            self.detached = True
-
     def attach_host(self, fd: int, hello: Frame) -> None:
         """Switch to another host. hello: the first frame it gets, with the backlog."""
         if not self.detached:  # the kernel was taken from the old host, which may not be reading
@@ -307,7 +311,9 @@ class Responder:
             "complete": lambda frame: own_module("completion.complete").complete(
                 namespace, frame["code"], frame["cursor"]
             ),
-            "explain": self._explain,
+            "explain": lambda frame: own_module("completion.complete").explain_at(
+                namespace, frame["code"], frame["cursor"]
+            ),
             "private_use": lambda frame: own_module("private_use").private_use(
                 namespace, frame["names"], frame["codes"]
             ),
@@ -315,7 +321,13 @@ class Responder:
         }
         """On threads, because they may run user code or access a slow disk."""
         self._answers = {**answers, "change_directory": _change_directory}
-        self._handlers = {**handlers, "size": _set_size}
+        # `shutil.get_terminal_size` checks these first.
+        self._handlers: dict[str, Callable[[Frame], object]] = {
+            **handlers,
+            "size": lambda frame: os.environ.update(
+                COLUMNS=str(frame["columns"]), LINES=str(frame["lines"])
+            ),
+        }
 
     def handle(self, frame: Frame) -> None:
         try:
@@ -357,11 +369,6 @@ class Responder:
                 self._inspection = own_module("inspection.inspection").Inspection(self._namespace)
         return self._inspection.answer(frame["request"])
 
-    def _explain(self, frame: Frame) -> Any:
-        return own_module("completion.complete").explain_at(
-            self._namespace, frame["code"], frame["cursor"]
-        )
-
 
 def _change_directory(frame: Frame) -> str:
     os.chdir(os.path.expanduser(frame["path"]))
@@ -380,11 +387,6 @@ def _is_installed(frame: Frame) -> bool:
     return True
 
 
-def _set_size(frame: Frame) -> None:
-    # `shutil.get_terminal_size` checks these first.
-    os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
-
-
 def working_directory() -> str:
     try:
         return os.getcwd()
@@ -394,3 +396,12 @@ def working_directory() -> str:
 
 def python_version() -> str:
     return ".".join(map(str, sys.version_info[:3]))
+
+
+def describe_process() -> Frame:
+    return {
+        "python": python_version(),
+        "executable": sys.executable,
+        "cwd": working_directory(),
+        "pid": os.getpid(),
+    }

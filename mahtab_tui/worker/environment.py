@@ -16,7 +16,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
-from .control import Interrupts
+from .control import Host, Interrupts
 from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
@@ -34,25 +34,16 @@ class CellExit(SystemExit):
 
 
 class Console:
-    def __init__(self, call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-        self._call_host = call_host
+    def __init__(self) -> None:
         self.hidden_lines: list[str] = []
 
     def input(self, prompt: object = "", /) -> str:
-        text = str(prompt)
-        answer = self._line(text, password=False)
-        print(f"{text}{'' if answer is None else answer}")
-        if answer is None:
-            raise EOFError("no more input")
-        return answer
+        return self._require_line(str(prompt), password=False)
 
     def getpass(
         self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
     ) -> str:
-        answer = self._line(str(prompt), password=True)
-        print(prompt)
-        if answer is None:
-            raise EOFError("no more input")
+        answer = self._require_line(str(prompt), password=True)
         if answer not in self.hidden_lines:
             self.hidden_lines.append(answer)
         return answer
@@ -64,7 +55,7 @@ class Console:
         return answer
 
     def leave(self, code: object = None) -> NoReturn:
-        self._call_host("quit", {})
+        Host.call("quit", {})
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
@@ -80,9 +71,16 @@ class Console:
             found.append(Replacement(sys, "breakpointhook", set_trace))
         return found
 
+    def _require_line(self, prompt: str, password: bool) -> str:
+        answer = self._line(prompt, password)
+        print(prompt if password or answer is None else prompt + answer)
+        if answer is None:
+            raise EOFError("no more input")
+        return answer
+
     def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
-        answer = self._call_host("input", {"prompt": prompt, "password": password})
+        answer = Host.call("input", {"prompt": prompt, "password": password})
         return None if answer is None else str(answer)
 
 
@@ -199,7 +197,7 @@ _DEEP_ENOUGH = 400
 
 
 class CellStreams(NamedTuple):
-    before: tuple[Any, Any]
+    before: Any
     limited: LimitedOutput | None
 
 
@@ -221,7 +219,6 @@ class CellEnvironment:
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
         self._pandas_fits = False
-        self._watch: AuditHandler | None = None
         self._audit_handlers: dict[str, list[AuditHandler]] = {
             "import": [self._prepare_import],
             **{event: [self._note_loaded] for event in ("open", "sqlite3.connect")},
@@ -232,7 +229,14 @@ class CellEnvironment:
         self._open_streams()
         self._set_streams()
         interrupts.install()
-        self._add_audit_hook()
+        handlers = self._audit_handlers
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            if event in handlers:  # some events are very frequent
+                for handle in handlers[event]:
+                    handle(event, args)
+
+        sys.addaudithook(hook)
         # From 3.12 on, `os.fork` warns of threads; our control thread always exists.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
@@ -311,27 +315,15 @@ class CellEnvironment:
             self._open_streams()
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
 
-    def _add_audit_hook(self) -> None:
-        # Some events are very frequent.
-        handlers = self._audit_handlers
-
-        def hook(event: str, args: tuple[Any, ...]) -> None:
-            if event in handlers:
-                for handle in handlers[event]:
-                    handle(event, args)
-
-        sys.addaudithook(hook)
-
-    def watch(self, events: Iterable[str], watch: AuditHandler) -> None:
+    def watch(self, events: Iterable[str], handle: AuditHandler) -> None:
         """Call a function for these audit events while a cell runs."""
-        if self._watch is None:
-            for event in events:
-                self._audit_handlers.setdefault(event, []).append(self._call_watch)
-        self._watch = watch
 
-    def _call_watch(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._watch is not None and self._interrupts.running:
-            self._watch(event, args)
+        def handle_in_cell(event: str, args: tuple[Any, ...]) -> None:
+            if self._interrupts.running:
+                handle(event, args)
+
+        for event in events:
+            self._audit_handlers.setdefault(event, []).append(handle_in_cell)
 
     def _note_loaded(self, event: str, args: tuple[Any, ...]) -> None:
         if (

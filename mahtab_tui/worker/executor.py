@@ -16,7 +16,7 @@ from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .compiling import CO_COROUTINE, FUTURES, NotCompiledError, cache_source, compile_parts
 from .control import Interrupts
-from .environment import CellExit
+from .environment import CellExit, CellStreams
 from .stdlib import own_module
 from .text_tools import forget_short_texts, text_form
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
@@ -101,10 +101,10 @@ class Report(NamedTuple):
 
 
 class Environment(Protocol):
-    def enter(self, limit: int | None) -> Any:
-        """Redirect the streams; returns the argument for `leave`, with the stream as `limited`."""
+    def enter(self, limit: int | None) -> CellStreams:
+        """Redirect the streams; returns the argument for `leave`."""
 
-    def leave(self, stage: Any, nested: bool) -> None: ...
+    def leave(self, stage: CellStreams, nested: bool) -> None: ...
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process if it is a child process forked by the cell."""

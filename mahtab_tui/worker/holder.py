@@ -116,7 +116,7 @@ class HolderClient:
     def on_host_closed(self) -> bool:
         if self.is_ending or self.fd < 0 or not self.backlog.state.has_run:
             return False
-        self.worker.channel.detach_host()
+        self.worker.channel.detached = True
         self.auto_answer()
         self.worker.on_host_left()
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import json
-import os
 import re
 import sys
 import threading
@@ -14,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import toolbox
-from .control import Host, Responder, python_version, working_directory
+from .control import Host, Responder, describe_process, working_directory
 from .executor import CellAttribution
 from .frames import Frame
 from .stdlib import own_module
@@ -140,14 +139,6 @@ class Helper:
         shell.events.register("post_run_cell", self._after)
         shell.kernel.comm_manager.register_target(TARGET, self._opened)
 
-    def hello(self) -> dict[str, Any]:
-        return {
-            "python": python_version(),
-            "executable": sys.executable,
-            "cwd": working_directory(),
-            "pid": os.getpid(),
-        }
-
     def ended(self) -> dict[str, Any]:
         changes, self._done = self._done, []
         return {"changes": changes, "cwd": working_directory()}
@@ -245,7 +236,7 @@ def begin(token: str, session: str) -> Reply:
     if _helper is not None:
         _helper.withdraw()
     _helper = Helper(get_ipython(), token, session)
-    return Reply(_helper.hello())
+    return Reply(describe_process())
 
 
 def ended() -> Reply:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from . import magics, plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
+from .control import Host
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .objects import name_of
 from .sandbox import read_only
@@ -209,7 +210,7 @@ class _Parent:
                 pass
             if message["op"] == "display":
                 shown = {name: str(message[name]) for name in ("mime", "data", "text")}
-                late_import(f"{__package__}.control").Host.call("display", shown)
+                Host.call("display", shown)
                 self._channel.send(b".")
             elif message["op"] == "refused":
                 return _stopped(f"cannot be locked: {_clause(message['why'])}")

@@ -24,6 +24,7 @@ from .displays import LARGEST_TEXT, Display, show
 from .magics import LINES, SHELL, SUMMARIES, MagicContext, Reloading, transform
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
+from .toolbox import report_exit
 from .tracebacks import OUR_FOLDER
 from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
 
@@ -66,10 +67,6 @@ def _show_as(mime: str, before: str, after: str, rest: str, caller: MagicContext
     show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
 
 
-def _print_dim(text: str) -> None:
-    print(f"\x1b[2m{text}\x1b[22m")
-
-
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
     first, _, code = rest.partition("\n")
     words = _words(f"{program} {first}")
@@ -79,12 +76,7 @@ def _run_program(program: str, rest: str, caller: MagicContext) -> None:
         ended = late_import("subprocess").run(words, input=code.encode(), check=False)
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no program {words[0]}.") from None
-    _print_exit(ended.returncode)
-
-
-def _print_exit(code: int) -> None:
-    if code:
-        print(f"exit code {code}")
+    report_exit(ended.returncode)
 
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
@@ -165,7 +157,7 @@ _INSTEAD = {
     "autosave": "the session is saved continuously",
     "colors": "the theme sets the colours (F10)",
     "config": "this is not IPython",
-    "gui": "figures are shown automatically",
+    **dict.fromkeys(("gui", "matplotlib"), "figures are shown automatically"),
     "pdb": "use %debug after an error",
     "precision": "numbers are shown as Python formats them",
     "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
@@ -177,16 +169,7 @@ _INSTEAD = {
 
 def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
     line = f"{name} {rest.partition(chr(10))[0]}".strip()
-    _print_dim(f"%{line} does nothing here: {why}.")
-
-
-def _matplotlib(rest: str, caller: MagicContext) -> None:
-    try:
-        importlib.import_module("matplotlib").use("agg")
-    except ImportError:
-        _print_dim("matplotlib is not installed: %pip install matplotlib.")
-    else:
-        _explain("matplotlib", _INSTEAD["gui"], rest, caller)
+    print(f"\x1b[2m%{line} does nothing here: {why}.\x1b[22m")
 
 
 def _pylab(rest: str, caller: MagicContext) -> None:
@@ -319,7 +302,7 @@ def _pip(rest: str, caller: MagicContext) -> None:
         for line in child.stdout:
             print(line, end="", flush=True)
     importlib.invalidate_caches()
-    _print_exit(child.returncode)
+    report_exit(child.returncode)
 
 
 def _run(rest: str, caller: MagicContext) -> None:
@@ -368,7 +351,7 @@ def _debug(rest: str, caller: MagicContext) -> None:
 
 def _bash(rest: str, caller: MagicContext) -> None:
     shell = "bash" if late_import("shutil").which("bash") else "sh"
-    _print_exit(late_import("subprocess").call([shell, "-c", rest]))
+    report_exit(late_import("subprocess").call([shell, "-c", rest]))
 
 
 def _run_command(command: str, rest: str, caller: MagicContext) -> None:
@@ -463,7 +446,6 @@ LINE_COMMANDS: dict[str, Command] = {
     "history": _history,
     "load_ext": _load_ext,
     "lsmagic": _lsmagic,
-    "matplotlib": _matplotlib,
     "pip": _pip,
     "pwd": _pwd,
     "pylab": _pylab,

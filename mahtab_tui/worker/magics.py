@@ -145,16 +145,6 @@ class UnknownMagicError(Exception):
     __module__ = "builtins"
 
 
-def _run_magic(command: str, rest: str, caller: MagicContext) -> Any:
-    commands = own_module("magic_commands")
-    table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
-    work = table.get(command.lstrip("%"))
-    if work is None:
-        available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
-        raise UnknownMagicError(f"There is no %{command}. Available:{available}")
-    return work(rest, caller)
-
-
 def _show_help(expression: str, level: int) -> None:
     frame = sys._getframe(1)
     try:
@@ -171,6 +161,12 @@ def _show_help(expression: str, level: int) -> None:
 
 def install_magics(await_: Callable[[Any], Any]) -> None:
     def magic(command: str, rest: str) -> Any:
-        return _run_magic(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
+        commands = own_module("magic_commands")
+        table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
+        work = table.get(command.lstrip("%"))
+        if work is None:
+            available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
+            raise UnknownMagicError(f"There is no %{command}. Available:{available}")
+        return work(rest, MagicContext(sys._getframe(1).f_globals, await_))
 
     builtins.__dict__.update({MAGIC: magic, HELP: _show_help})

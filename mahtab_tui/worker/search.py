@@ -14,7 +14,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Callable, Union, cast
 
 from .control import Host
-from .stdlib import late_import
+from .stdlib import late_import, own_module
 from .text_tools import mark_as_text
 
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ class Logged:
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
         attrs."""
-        return cast("list[dict[str, Any]]", _search_log().unpack_events(self._load_log()))
+        return cast(
+            "list[dict[str, Any]]", own_module("search_log").unpack_events(self._load_log())
+        )
 
     @property
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        return cast("SearchCall | None", _search_log().build_tree(self.log, self._contexts))
+        return cast(
+            "SearchCall | None", own_module("search_log").build_tree(self.log, self._contexts)
+        )
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
@@ -58,10 +62,6 @@ class Logged:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": self._load_log()}
-
-
-def _search_log() -> Any:
-    return late_import(f"{__package__}.search_log")
 
 
 class SearchFailed(Logged, RuntimeError):
@@ -157,7 +157,7 @@ def rlm(
         if name not in _OWN_OPTIONS and given[name] is not None
     }
     parameters = late_import("inspect").signature(rlm).parameters
-    reading = late_import(f"{__package__}.contexts")
+    reading = own_module("contexts")
     try:
         contents = reading.read_contexts(context, contexts, named, parameters)
     except reading.ContextError as error:
@@ -176,7 +176,7 @@ def rlm(
             "yes": bool(yes),
             "raw": bool(raw),
             "tree": tree,
-            "by_code": late_import(f"{__package__}.answers").needs_code(str(query), returns, tools),
+            "by_code": own_module("answers").needs_code(str(query), returns, tools),
         }
         answer = _search(str(query), returns, asked, contents, bool(verbose))
     mark_as_text(answer, "markdown")
@@ -186,7 +186,7 @@ def rlm(
 def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
-    answers = late_import(f"{__package__}.answers")
+    answers, search_log = own_module("answers"), own_module("search_log")
     tree = asked["tree"]
     file: str | None = None
     printed = 0
@@ -201,8 +201,8 @@ def _search(
             log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
             if verbose:
                 log = log if isinstance(log, bytes) else log()
-                describe = _search_log().TurnLines().describe
-                lines = list(filter(None, map(describe, _search_log().unpack_events(log))))
+                describe = search_log.TurnLines().describe
+                lines = list(filter(None, map(describe, search_log.unpack_events(log))))
                 sys.stderr.write("".join(lines[printed:]))
                 printed = len(lines)
             if "failed" in result:
@@ -357,7 +357,7 @@ class CallerTools:
         name = getattr(function, "__name__", "")
         if not callable(function) or not isinstance(name, str):
             raise ValueError(f"tools: {function!r} is not a function.")
-        names = late_import(f"{__package__}.sandbox.names")
+        names = own_module("sandbox.names")
         if why := names.name_problem(name):
             raise ValueError(f"tools: a tool cannot be named {name!r}: {why}.")
         if name in self._functions:
@@ -394,7 +394,7 @@ class CallerTools:
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if name not in self._functions:
             raise LookupError("There is no such tool.")
-        plain_data = late_import(f"{__package__}.sandbox.names").plain_data
+        plain_data = own_module("sandbox.names").plain_data
         given = plain_data(list(args), "An argument")
         named = plain_data(dict(kwargs), "An argument")
         value = self._functions[name](*given, **named)

@@ -1,7 +1,6 @@
 """MCP servers in the namespace: an object for each, with a function for each of its tools."""
 
 from __future__ import annotations
-import __future__
 
 import builtins
 import difflib
@@ -11,11 +10,10 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from . import displays
-from .control import Host
+from .control import Host, define_function
 from .sandbox.names import plain_data
 from .stdlib import late_import
 from .text_tools import mark_as_text
-from .tracebacks import OUR_FOLDER
 
 _MOST_CHARACTERS = 20_000_000
 
@@ -232,27 +230,20 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
         *(["**__others__"] if tool["open"] else []),
     ]
     given = ", ".join(f"{each['name']!r}: {each['name']}" for each in parameters)
-    source = f"def {tool['name']}({', '.join(written)}) -> object:\n    return __call__({{{given}}}, {'__others__' if tool['open'] else '{}'})"
-    # A file name in our folder, so that tracebacks hide it.
-    code = compile(
-        source,
-        f"{OUR_FOLDER}/servers/{tool['name']}",
-        "exec",
-        __future__.annotations.compiler_flag,
-        dont_inherit=True,
-    )
+    others = "__others__" if tool["open"] else "{}"
     not_given = {
         each["name"]: OmittedArgument("…" if each["default"] is None else repr(each["default"]))
         for each in parameters
     }
-    made: dict[str, Any] = {
+    names = {
         "__call__": call,
         "__not_given__": not_given,
         "__name__": __name__,
         "__builtins__": builtins,
     }
-    exec(code, made)
-    function: Callable[..., Any] = made[tool["name"]]
+    function = define_function(
+        tool["name"], f"({', '.join(written)}) -> object", f"{{{given}}}, {others}", names
+    )
     function.__doc__ = tool["doc"]
     function.__qualname__ = f"{server._name}.{tool['name']}"
     return function

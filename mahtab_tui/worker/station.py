@@ -164,7 +164,7 @@ class Kernel:
         self.state = SharedState(mmap.mmap(page, PAGE))
         self.unread = bytearray()
         self._input_closed = False
-        self._backlog_left = 0
+        self.backlog_left = 0
         """Missing bytes of a new host's first frame, which contains the backlog, or of its
         length."""
         self._length: bytes | None = None
@@ -208,7 +208,7 @@ class Kernel:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
         self.unread.clear()
         self._previous_channel, self.channel = self.channel or self._previous_channel, new
-        self._length, self._backlog_left = b"", _LENGTH.size
+        self._length, self.backlog_left = b"", _LENGTH.size
         self._input_closed, self.offset = False, 0
 
     def detach(self) -> None:
@@ -232,26 +232,22 @@ class Kernel:
             with suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
 
-    @property
-    def has_backlog(self) -> bool:
-        return self._backlog_left > 0
-
     def receive(self) -> bytes:
         """Returns nothing at the end. Raises `BlockingIOError`."""
         assert self.channel is not None
         try:
-            data = self.channel.recv(min(self._backlog_left or LINK_PIECE, LINK_PIECE))
+            data = self.channel.recv(min(self.backlog_left or LINK_PIECE, LINK_PIECE))
         except ConnectionError:
             return b""
         if self._previous_channel is not None:
             self._previous_channel.close()
             self._previous_channel = None
-        if self._backlog_left:
-            self._backlog_left -= len(data)
+        if self.backlog_left:
+            self.backlog_left -= len(data)
         if self._length is not None:
             self._length += data
-            if not self._backlog_left:
-                self._backlog_left = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
+            if not self.backlog_left:
+                self.backlog_left = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
                 self._length = None
         return data
 
@@ -401,7 +397,7 @@ class Station:
     def _receive(self) -> bool:
         """Pass on data, after the output that precedes it; returns False at the end. A new host
         gets the backlog first. Raises `BlockingIOError`."""
-        has_backlog = self._kernel.has_backlog
+        has_backlog = self._kernel.backlog_left > 0
         data = self._kernel.receive()
         if not has_backlog:
             self._kernel.spool.move_all()
@@ -409,7 +405,7 @@ class Station:
         if not data:
             return False
         self._link.send(FRAMES, data)
-        if has_backlog and not self._kernel.has_backlog:
+        if has_backlog and not self._kernel.backlog_left:
             self._forward_output()
         return True
 
@@ -421,7 +417,7 @@ class Station:
 
     def _forward_output(self) -> None:
         kernel, spool = self._kernel, self._kernel.spool
-        if kernel.has_backlog or kernel.channel is None:
+        if kernel.backlog_left or kernel.channel is None:
             return
         while kernel.offset < spool.size:
             if piece := spool.read(kernel.offset):

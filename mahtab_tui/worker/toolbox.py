@@ -10,12 +10,12 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from .control import Host, make_host_function
 from .magics import LINES, SHELL
-from .search import arlm, rlm
-from .stdlib import late_import
+from .search import SearchFailed, arlm, rlm
+from .stdlib import late_import, own_module
 from .text_tools import grep, mark_as_text, partition, peek
 
 if TYPE_CHECKING:
@@ -64,23 +64,18 @@ def _git_needs_terminal(words: list[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
-def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    def run(command: str, names: dict[str, Any] | None = None) -> None:
-        command = _fill_expressions(command, names)
-        if needs_terminal(command):
-            shell = os.environ.get("SHELL") or "/bin/sh"
-            if os.path.basename(shell) in ("sh", "dash", "ash"):
-                # Ctrl+C would kill these shells before the program. Child processes do not inherit
-                # traps.
-                command = f"trap : INT QUIT; {command}"
-            argv = [shell, "-c", command]
-            code = call_host("terminal", {"argv": argv, "cwd": os.getcwd()})
-        else:
-            code = late_import("subprocess").call(command, shell=True)
-        if code:
-            _report_exit(code)
-
-    builtins.__dict__.update({SHELL: run, LINES: _lines})
+def _run_shell(command: str, names: dict[str, Any] | None = None) -> None:
+    command = _fill_expressions(command, names)
+    if needs_terminal(command):
+        shell = os.environ.get("SHELL") or "/bin/sh"
+        if os.path.basename(shell) in ("sh", "dash", "ash"):
+            # Ctrl+C would kill these shells before the program. Child processes do not inherit
+            # traps.
+            command = f"trap : INT QUIT; {command}"
+        code = Host.call("terminal", {"argv": [shell, "-c", command], "cwd": os.getcwd()})
+    else:
+        code = late_import("subprocess").call(command, shell=True)
+    report_exit(code)
 
 
 def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
@@ -108,13 +103,13 @@ def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
         text=True,
         errors="replace",
     )
-    if done.returncode:
-        _report_exit(done.returncode)
+    report_exit(done.returncode)
     return str(done.stdout).splitlines()
 
 
-def _report_exit(code: int) -> None:
-    print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
+def report_exit(code: int) -> None:
+    if code:
+        print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
 
 
 _LINE_END = re.compile(r"\r?\n")
@@ -313,7 +308,7 @@ def display(*values: object) -> None:
 
     Example: display(df.head(), figure).
     """
-    late_import(f"{__package__}.displays").display(*values)
+    own_module("displays").display(*values)
 
 
 def table_rows(
@@ -329,9 +324,7 @@ def table_rows(
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
-    return late_import(f"{__package__}.inspection.tables").rows_of(
-        table, sort, descending, filters or {}
-    )
+    return own_module("inspection.tables").rows_of(table, sort, descending, filters or {})
 
 
 def private(name: str, on: bool = True) -> None:
@@ -382,16 +375,12 @@ def install(call_host: CallHost) -> None:
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
-    failed: Any = late_import(f"{__package__}.search").SearchFailed
-    builtins.__dict__["SearchFailed"] = failed
-    failed.__module__ = "builtins"  # so that tracebacks name it as code does
-    install_shell(call_host)
+    SearchFailed.__module__ = "builtins"  # so that tracebacks name it as code does
+    builtins.__dict__.update({"SearchFailed": SearchFailed, SHELL: _run_shell, LINES: _lines})
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
-        servers, origins.caller_cell
-    )
+    made: dict[str, Any] = own_module("servers").make_objects(servers, origins.caller_cell)
     builtins.__dict__.update(made)
     return made
 

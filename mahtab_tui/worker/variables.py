@@ -26,7 +26,7 @@ from .objects import (
     parameter_names,
     unwrap,
 )
-from .stdlib import late_import
+from .stdlib import own_module
 
 if TYPE_CHECKING:
     from .undo.graph import Kinds
@@ -282,7 +282,7 @@ _LIBRARY = os.path.dirname(types.__file__)
 def describe_variable(name: str, value: object) -> dict[str, Any]:
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
-        summary = late_import(f"{__package__}.inspection.children").fields(value)
+        summary = own_module("inspection.children").fields(value)
     return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
 
 
@@ -316,9 +316,9 @@ class NamespaceTracker:
         if not can_change_objects(tree, self._namespace):
             return
         if self._kinds is None:
-            self._kinds = late_import(f"{__package__}.undo.graph").Kinds(self._namespace)
+            self._kinds = own_module("undo.graph").Kinds(self._namespace)
         self._kinds = self._kinds.current()
-        self._before = late_import(f"{__package__}.undo.mutations").MutationDetector(
+        self._before = own_module("undo.mutations").MutationDetector(
             self._namespace,
             self._kinds,
             names_in(codes, self._namespace),

@@ -186,7 +186,7 @@ def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
     road.close()
     assert (
         done.returncode,
-        "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split()),
+        "Kernels running there: 1. Close their sessions first" in " ".join(done.stderr.split()),
     ) == (1, True)
     refused = run_program("kernels", "clean", "nowhere", stdin="y\n")
     assert refused.returncode == 1

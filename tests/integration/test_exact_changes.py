@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Change
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 
 SIGNS = {"changed": "~", "perhaps": "?"}
 
@@ -27,12 +27,9 @@ def inside(cells: Cells, *codes: str) -> str:
 @pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
 def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
     """With a forked process to compare with, and without."""
-    kernel = ProcessKernel(undo_steps=request.param)
-    kernel.start(host := RecordingHost())
-    cells = Cells(kernel, host)
-    cells.text("_first = {*globals(), '_first'}")
-    yield cells
-    kernel.close()
+    with running(ProcessKernel(undo_steps=request.param)) as cells:
+        cells.text("_first = {*globals(), '_first'}")
+        yield cells
 
 
 @pytest.fixture
@@ -46,7 +43,6 @@ def any_cells(shared_cells: Cells) -> Cells:
 RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', None]} for n in range(20_000)]"
 
 CASES = {
-    "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
     "taken back in the same cell": ("items = [1]", "items.append(2)\nitems.pop()", ""),
     "a helper that knows the object by another name": (
         "items = alias = [1]\ndef helper():\n    alias.append(2)",
@@ -83,20 +79,15 @@ CASES = {
     ),
     "very deep": ("deep = []\nfor _ in range(50_000): deep = [deep]", "len(deep)", "?deep"),
     "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),
-    "an attribute": ("class C: pass\nc = C(); c.x = [1]", "c.x.append(2)", "~c"),
     "a variable of a closure": (
         "def make():\n    n = []\n    return lambda: n.append(1)\nadd = make()",
         "add()",
         "~add",
     ),
     "a class": ("class C:\n    n = 1\nc = C()", "C.n = 2", "~C"),
-    "a generator that moves on": (
-        "numbers = iter(n for n in range(3))",
-        "next(numbers)",
-        "~numbers",
-    ),
-    "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
     "a queue": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "~jobs"),
+    "an iterator in C": ("numbers = iter([1, 2])", "next(numbers)", "~numbers"),
+    "an iterator that is looked at": ("numbers = iter([1, 2])", "numbers", ""),
     "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
     "a decimal number that is looked at": (
         "import decimal, re\nprice = [decimal.Decimal(1), re.compile('a')]",
@@ -113,9 +104,7 @@ def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> Non
 
 
 TABLES = {
-    "sorted elsewhere": ("df.sort_values('a')", ""),
     "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
-    "a column replaced": ("df['a'] = 1", "~df"),
     "a function that changes it": ("change(df)", "~df"),
     "an array changed through a view": ("view[3] = 5", "~arr ~view"),
     "an array filled with what it has": ("arr[:] = arr.copy()", ""),
@@ -177,17 +166,9 @@ def test_incomparable_variable_is_unknown_only_if_the_cell_mentions_it(
 
 def test_large_arrays_without_a_fork_are_unknown(project: Path) -> None:
     pytest.importorskip("numpy")
-    kernel = ProcessKernel(undo_steps=0)
-    kernel.start(host := RecordingHost())
-    try:
-        assert (
-            inside(
-                Cells(kernel, host), "import numpy as np\nlarge = np.zeros(2**24)", "large[7] = 1"
-            )
-            == "?large"
-        )
-    finally:
-        kernel.close()
+    with running(ProcessKernel(undo_steps=0)) as cells:
+        large = "import numpy as np\nlarge = np.zeros(2**24)"
+        assert inside(cells, large, "large[7] = 1") == "?large"
 
 
 FORK = """
@@ -283,22 +264,8 @@ def test_no_code_of_a_hostile_class_runs(any_cells: Cells) -> None:
     assert "~hostile" in inside(any_cells, "hostile.append(1)")
 
 
-def test_c_object_is_compared_by_its_own_state(any_cells: Cells) -> None:
-    assert inside(any_cells, "numbers = iter([1, 2])", "next(numbers)") == "~numbers"
-    assert inside(any_cells, "numbers") == ""
-
-
-def test_changes_before_a_failure_are_reported(any_cells: Cells) -> None:
-    any_cells.text("items = [1]")
-    result = any_cells.run("items[0] = 2\n1 / 0")
-    assert [(change.name, change.change) for change in result.changes] == [("items", "changed")]
-
-
 def test_disabled_undo_keeps_no_objects_alive(project: Path) -> None:
-    kernel = ProcessKernel(undo_steps=0)
-    kernel.start(host := RecordingHost())
-    try:
-        cells = Cells(kernel, host)
+    with running(ProcessKernel(undo_steps=0)) as cells:
         cells.text(
             "import weakref\nclass C: pass\nthing = C()\nseen = weakref.ref(thing)\nfile = open('written.txt', 'w')\nfile.write('abc')"
         )
@@ -306,5 +273,3 @@ def test_disabled_undo_keeps_no_objects_alive(project: Path) -> None:
             cells.text("del thing, file\nseen() is None, open('written.txt').read()")
             == "(True, 'abc')\n"
         )
-    finally:
-        kernel.close()

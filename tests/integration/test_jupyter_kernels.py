@@ -156,11 +156,6 @@ def test_unsendable_code_is_an_error(cells: Cells) -> None:
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_unknown_variable_gives_one_sentence(cells: Cells) -> None:
-    with pytest.raises(KernelError, match="There is no variable named nothing_here"):
-        cells.kernel.inspect("nothing_here")
-
-
 def test_input_is_requested_and_shown(cells: Cells) -> None:
     cells.host.answer = lambda name, args: "blue"
     assert cells.run("colour = input('colour? ')\ncolour").output == "colour? blue\n'blue'\n"
@@ -177,6 +172,7 @@ def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
 
     cells.host.answer = refuse
     assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
+    assert "nobody is here" in cells.run("shout('x')").output
 
 
 def test_code_can_call_the_host(cells: Cells) -> None:
@@ -201,14 +197,6 @@ def test_thread_calling_the_host_gets_an_explanation(cells: Cells) -> None:
         cells.text(code)
         == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
     )
-
-
-def test_host_error_is_raised_in_the_kernel(cells: Cells) -> None:
-    def fail(name: str, args: object) -> None:
-        raise RuntimeError("not today")
-
-    cells.host.answer = fail
-    assert "not today" in cells.run("shout('x')").output
 
 
 def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
@@ -278,6 +266,8 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
     assert cells.kernel.cannot_undo
     assert cells.kernel.cannot_lock
     assert cells.kernel.saved_namespace() is None
+    with pytest.raises(KernelError, match="There is no variable named nothing_here"):
+        cells.kernel.inspect("nothing_here")
     with pytest.raises(KernelError, match="cannot be undone"):
         cells.kernel.undo(1)
     with pytest.raises(KernelError, match="own interpreter"):
@@ -298,6 +288,10 @@ def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:
     assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
     assert own.text("begun") == "1\n"
     assert own.kernel.variables()
+    os.kill(own.kernel.info().pid, signal.SIGKILL)  # while it is idle
+    own.host.wait_for_state(KernelState.DEAD)
+    assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
+    assert own.text("begun") == "1\n"
 
 
 def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:
@@ -333,13 +327,6 @@ def test_missing_kernelspec_gives_one_sentence() -> None:
         KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"
     ):
         start("jupyter:nothing")
-
-
-def test_a_kernel_killed_while_idle_is_replaced(own: Cells) -> None:
-    os.kill(own.kernel.info().pid, signal.SIGKILL)
-    own.host.wait_for_state(KernelState.DEAD)
-    assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
-    assert own.text("begun") == "1\n"
 
 
 def meanwhile(cells: Cells, work: Callable[[], object], code: str) -> CellResult:

@@ -85,11 +85,6 @@ def test_undecodable_bytes_and_lone_surrogates_are_made_visible(cells: Cells) ->
     assert cells.text(r"'\ud800'") == "'\\ud800'\n"
 
 
-def test_a_character_split_between_two_writes_is_one_character(cells: Cells) -> None:
-    code = r"import os, time; os.write(1, b'\xe2\x82'); time.sleep(0.2); os.write(1, b'\xac\n')"
-    assert cells.text(code + ";") == "€\n"
-
-
 def test_top_level_await_works_and_tasks_continue_between_cells(cells: Cells) -> None:
     assert (
         cells.text("import asyncio\nawait asyncio.sleep(0.001)\nawait asyncio.sleep(0, 'slept')")
@@ -258,10 +253,12 @@ def test_changes_name_bound_and_deleted_names_even_after_a_failure(cells: Cells)
         "x": "added",
         "y": "added",
     }
-    assert {c.name: c.change for c in cells.run("x = 'new'\ndel y").changes} == {
+    assert {c.name: c.change for c in cells.run("x = ['new']\ndel y").changes} == {
         "x": "rebound",
         "y": "deleted",
     }
+    failed = cells.run("x[0] = 2\n1 / 0")
+    assert [(c.name, c.change) for c in failed.changes] == [("x", "changed")]
     assert cells.run("1 + 1").changes == ()
 
 

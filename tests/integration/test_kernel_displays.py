@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import builtins
 import io
 import json
 import os
-import pydoc
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.cells import pictures, pieces
-from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.values import Display
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);"
@@ -217,24 +214,6 @@ def test_help_is_shown_from_its_start(cells: Cells) -> None:
     assert (result.displays, result.output) == ((), "True\n")
 
 
-def test_callers_own_help_and_builtins_are_unchanged(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(builtins, "Out", raising=False)  # tests of a session may have left it
-    before = builtins.help, pydoc.pager
-    host = RecordingHost()
-    kernel = InProcessKernel({})
-    kernel.start(host)
-    try:
-        (shown,) = Cells(kernel, host).run("help(len)").displays
-        assert shown.text.startswith("Help on built-in function len")
-        assert hasattr(builtins, "Out")
-    finally:
-        kernel.close()
-    assert (builtins.help, pydoc.pager) == before
-    assert not hasattr(builtins, "Out")
-
-
 # `In`, `Out`, magics and help, as a person meets them in cells.
 
 
@@ -251,11 +230,6 @@ def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
 def test_internal_session_code_is_not_an_input(cells: Cells) -> None:
     cells.kernel.execute("'own'", cell=0, on_output=lambda kind, text: None)
     assert cells.text("In") == "['', 'In']\n"
-
-
-def test_shell_command_output_becomes_a_list_of_lines(cells: Cells) -> None:
-    assert cells.text("x = !printf 'a\\nb'\nx") == "['a', 'b']\n"
-    assert cells.text("x = !printf a; exit 3\nx") == "exit code 3\n['a']\n"
 
 
 def test_time_magic_reports_the_duration_and_returns_the_value(cells: Cells) -> None:
@@ -470,6 +444,7 @@ def test_file_and_script_magics_work(cells: Cells, project: Path) -> None:
         ("%%script sh -s one\necho $1; exit 3", "one\nexit code 3\n"),
         ("%%python\nprint(6 * 7)", "42\n"),
         ("%sx echo words", "['words']\n"),
+        ("x = !printf 'a\\nb'; exit 3\nx", "exit code 3\n['a', 'b']\n"),
         (
             "%%javascript\nalert(1)",
             "\x1b[2m%%javascript does nothing here: a terminal cannot run or draw it.\x1b[22m\n",

@@ -17,7 +17,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Completion, Status
+from mahtab_tui.kernel.values import Completion, Completions, Status
 from tests.integration.kernels import PATIENCE, Cells, interpreters, running
 
 
@@ -148,14 +148,7 @@ def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) 
         embedded.kernel.inspect("nothing")
 
 
-FOUND = interpreters()
-
-
-def test_at_least_the_interpreter_of_the_tests_is_found() -> None:
-    assert FOUND
-
-
-@pytest.fixture(params=FOUND)
+@pytest.fixture(params=interpreters())
 def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
     with running(ProcessKernel(python=request.param)) as cells:
         yield cells
@@ -226,12 +219,6 @@ def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells)
     }
 
 
-def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
-    cells.run("price = 3")
-    found = cells.kernel.complete("x = pri", 7)
-    assert (found.start, found.items[0]) == (4, Completion("price", "price", "data", "int  3"))
-
-
 def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
     begun = threading.Event()
 
@@ -250,15 +237,16 @@ def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
 
 def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
     cells.kernel.complete("pri", 3)
-    names: list[str] = []
+    found: list[Completions] = []
 
     def look() -> None:
-        while not names:
+        while not found:
             with contextlib.suppress(KernelError):
-                names.extend(item.label for item in cells.kernel.complete("pri", 3).items)
+                found.append(cells.kernel.complete("x = pri", 7))
 
     while_it_runs(cells, "price = 3\nprint('begun', flush=True)\nwhile True: pass", look)
-    assert names[0] == "price"
+    first = Completion("price", "price", "data", "int  3")
+    assert (found[0].start, found[0].items[0]) == (4, first)
 
 
 def test_completion_does_not_wait_for_an_unresponsive_kernel(cells: Cells) -> None:

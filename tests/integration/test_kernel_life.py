@@ -84,9 +84,8 @@ def test_exit_handlers_run_when_the_kernel_is_closed(cells: Cells) -> None:
 
 def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
     threads, descriptors = set(threading.enumerate()), len(os.listdir("/dev/fd"))
-    host = RecordingHost()
     kernel = ProcessKernel()
-    kernel.start(host)
+    kernel.start(host := RecordingHost())
     cells = Cells(kernel, host)
     child = int(cells.text("import subprocess\np = subprocess.Popen(['sleep', '1000'])\np.pid"))
     pids = [kernel.info().pid, child]

@@ -507,7 +507,7 @@ def test_resumed_session_counts_the_records_not_shown(
         return past[0].text
 
     assert "not shown" not in first_notice(row.records + 1)
-    assert "1 earlier record is not shown here: /export writes all of them." in first_notice(
+    assert "Earlier records not shown here: 1. /export writes all of them." in first_notice(
         row.records - 1
     )
-    assert f"{row.records - 4:,} earlier records are not shown here" in first_notice(4)
+    assert f"Earlier records not shown here: {row.records - 4:,}." in first_notice(4)

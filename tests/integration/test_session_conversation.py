@@ -251,7 +251,7 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
     assert '<file name="~/.mahtab/AGENTS.md">\nBe brief.\n' in question_of(service, 0)
     assert "Use polars" not in question_of(service, 0)
     for each in find_instructions(project).untrusted:
-        allow(each.path, each.value)
+        allow({each.path: each.value})
     it.ask_and_wait("question 2")
     sent = question_of(service, -1)
     assert '<file name="AGENTS.md">\nUse polars.␛[2J ' in sent

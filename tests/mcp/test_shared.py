@@ -354,52 +354,51 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
         assert it.session.info.approval == "ask"
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [("undo", {}), ("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})],
-)
-async def test_environment_tools_always_ask(
-    share: Share, project: Path, tool: str, arguments: dict[str, Any]
-) -> None:
+async def test_environment_tools_always_ask(share: Share, project: Path) -> None:
     it = share("auto")
+    tools: dict[str, dict[str, Any]] = {
+        "undo": {},
+        "reset": {},
+        "activate": {"path": "."},
+        "pkg": {"action": "status"},
+    }
     async with agent("--attach", cwd=project) as a:
         await a.eval("kept = 1")
-        async with anyio.create_task_group() as group:
+        for number, (tool, arguments) in enumerate(tools.items(), 2):
 
-            async def refuse() -> None:
-                waiting = await decide(it, Decision("skip", reason="no"))
+            async def refuse(request: str = f"guest-{number}") -> None:
+                waiting = await decide(it, Decision("skip", reason="no"), request=request)
                 assert waiting.attrs["is_code"] is False
 
-            group.start_soon(refuse)
-            answer = await a.call(tool, **arguments)
-        assert answer.is_error
-        assert text_of(answer) == "declined: no"
+            async with anyio.create_task_group() as group:
+                group.start_soon(refuse)
+                answer = await a.call(tool, **arguments)
+            assert answer.is_error
+            assert text_of(answer) == "declined: no"
         assert await a.eval("kept") == "1"
 
 
-async def test_undo_allowed_by_the_user_works(share: Share, project: Path) -> None:
+async def test_undo_and_reset_allowed_by_the_user_work(share: Share, project: Path) -> None:
     it = share("auto")
     async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
         await a.eval("items = [1]")
         await a.eval("items.append(2); other = 1")
 
         async def allow() -> None:
-            waiting = await decide(it, Decision("run"))
+            waiting = await decide(it, Decision("run"), request="guest-3")
             assert waiting.text == "# undo cell 2: items, other"
 
         group.start_soon(allow)
         assert await a.text("undo") == "The namespace is as it was before cell 2 ran."
         assert await a.eval("items, 'other' in globals()") == "([1], False)"
 
+        async def allow_reset() -> None:
+            await decide(it, Decision("run"), request="guest-5")
 
-async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> None:
-    it = share()
-    async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
-        await a.eval("x = 1")
-        group.start_soon(decide, it, Decision("run"))
+        group.start_soon(allow_reset)
         message = await a.text("reset")
         assert message.startswith("The namespace is empty.")
-        assert "NameError" in await a.eval("x")
+        assert "NameError" in await a.eval("items")
         assert "s since you joined" in text_of(await a.call("info"))
 
 

@@ -211,15 +211,6 @@ async def test_dying_agent_leaves_its_cell_running_or_stopped(
     )
 
 
-async def test_agent_learns_of_the_kernels_death(share: Share, project: Path) -> None:
-    share()
-    async with agent("--attach", cwd=project) as a:
-        output = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-        assert "SIGSEGV" in output
-        assert "All variables are gone" in output
-        assert await a.eval("1") == "1"
-
-
 async def test_several_agents_do_not_lose_or_mix_anything(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "log = []")

@@ -22,7 +22,7 @@ from mahtab_tui.kernel.cells import Chunks, TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.tui.editor.pasting import is_complete
 from mahtab_tui.worker import magics, toolbox
-from mahtab_tui.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
+from mahtab_tui.worker.capture import LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.worker.magic_commands import duration
 from mahtab_tui.worker.magics import transform
 from mahtab_tui.worker.text_tools import grep, partition, peek
@@ -44,13 +44,6 @@ def test_limited_output_keeps_exactly_what_the_limit_allows(texts: list[str], li
             break
     assert stream.getvalue() == "".join(texts)[:limit]
     assert raised == (len("".join(texts)) > limit)
-
-
-def test_output_limit_error_suggests_how_to_print_less() -> None:
-    stream = LimitedOutput()
-    print("x" * (LIMIT - 1), file=stream)
-    with pytest.raises(OutputLimitError, match=r"10,000 characters.*slice.*peek.*grep"):
-        stream.write("y")
 
 
 def test_two_limited_streams_count_together() -> None:

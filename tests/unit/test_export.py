@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,8 +29,7 @@ from mahtab_tui.export.entries import (
 )
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
-from mahtab_tui.store.resume import TAIL, database, find_session, new_store, resumed_store
-from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
 from mahtab_tui.tui.transcript.fold import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -227,13 +227,15 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
 
 @pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
 def test_long_output_is_exported_with_both_ends_and_the_omitted_count(ending: str) -> None:
-    story = cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n"))
-    text = render(chosen(story, longest=1_000), ending)
+    tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
+    story = [*cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n")), tool]
+    text = render(with_asides(story, longest=1_000), ending)
     assert "first" in text
     assert "last" in text
     assert "4,012 characters are left out here" in text
-    assert len(text) < len(render(chosen(story, longest=None), ending)) - 3_500
-    assert "Outputs of 1 are shortened" in chosen(story, longest=1_000).sentence("f")
+    assert "4,000 characters are left out here" in text
+    assert len(text) < len(render(with_asides(story, longest=sys.maxsize), ending)) - 7_000
+    assert "Outputs of 2 are shortened" in with_asides(story, longest=1_000).sentence("f")
 
 
 HOSTILE = [
@@ -305,31 +307,22 @@ def test_anything_can_be_written(ending: str, tmp_path: Path) -> None:
         nbformat.validate(json.loads(file.read_text("utf-8")))
 
 
-def test_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None:
-    file = tmp_path / "it.md"
-    file.write_text("mine")
+@pytest.mark.parametrize("link", ["", "target.md", "gone.md"])
+def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_path: Path) -> None:
+    target, file = tmp_path / "target.md", tmp_path / ("it.md" if link else "target.md")
+    target.write_text("mine")
+    target.chmod(0o640)
+    if link:
+        file.symlink_to(link)
+    before = sorted(tmp_path.iterdir())
     with pytest.raises(FileExistsError):
         write(chosen(), file)
-    assert file.read_text() == "mine"
-    file.chmod(0o640)
+    assert target.read_text() == "mine"
     write(chosen(), file, over=True)
     assert "What is **x**?" in file.read_text()
-    assert file.stat().st_mode & 0o777 == 0o640
-    assert [each.name for each in tmp_path.iterdir()] == ["it.md"]
-
-
-def test_link_stays_a_link_and_a_broken_one_is_not_replaced(tmp_path: Path) -> None:
-    there, nowhere = tmp_path / "there.md", tmp_path / "nowhere.md"
-    there.symlink_to("target.md")
-    nowhere.symlink_to("gone.md")
-    (tmp_path / "target.md").write_text("mine")
-    for link in (there, nowhere):
-        with pytest.raises(FileExistsError):
-            write(chosen(), link)
-        write(chosen(), link, over=True)
-        assert link.is_symlink()
-        assert "What is **x**?" in link.read_text()
-    assert len(list(tmp_path.iterdir())) == 4
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert file.is_symlink() == bool(link)
+    assert sorted(tmp_path.iterdir()) == sorted({*before, file.resolve()})
 
 
 def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
@@ -342,15 +335,10 @@ def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
         write(chosen(), tmp_path / f"{'x' * 300}.md")
 
 
-def test_names_of_attachments_are_covered() -> None:
-    conversation = Conversation(STORY)
-    conversation.mask_texts(lambda text: text.replace("notes", "•••"))
-    assert "notes" not in render(select(conversation, "s1"), ".md")
-
-
-def test_empty_session_gives_one_sentence() -> None:
+@pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
+def test_session_without_words_or_code_gives_one_sentence(story: list[Record]) -> None:
     with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
-        chosen([])
+        select(Conversation(story, asides=True), "s1")
 
 
 def test_unanswered_question_is_exported() -> None:
@@ -439,30 +427,13 @@ def test_a_search_goes_with_its_cell(ending: str) -> None:
     assert "I think" not in render(with_asides(private), ending)
 
 
-def test_secrets_are_covered_in_annotations() -> None:
-    conversation = Conversation(SEARCH_AND_TOOLS, asides=True)
-    conversation.mask_texts(
-        lambda text: (
-            text.replace("Ann", "•••")
-            .replace("line", "•••")
-            .replace("full", "•••")
-            .replace("won", "•••")
-        )
-    )
+def test_secrets_are_covered_in_annotations_and_names_of_attachments() -> None:
+    conversation = Conversation([*STORY, *SEARCH_AND_TOOLS], asides=True)
+    secret = re.compile("Ann|line 1|full|won|notes")
+    conversation.mask_texts(lambda text: secret.sub("•••", text))
     text = render(select(conversation, "s1"), ".md")
-    assert all(word not in text for word in ("Ann", "line 1", "full", "won*?</summary>"))
-
-
-def test_long_result_of_a_tool_is_shortened() -> None:
-    tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
-    selected = with_asides([*cell(1, "x"), tool], longest=1_000)
-    assert "4,000 characters are left out here" in render(selected, ".html")
-    assert "Outputs of 1 are shortened" in selected.sentence("f")
-
-
-def test_session_with_only_warnings_has_nothing_to_export() -> None:
-    with pytest.raises(NothingToExport):
-        with_asides([records.Notice("The disk is full.", level="warning")])
+    assert text.count("•••") >= 5
+    assert not secret.search(text)
 
 
 def test_page_shows_a_table_or_a_sentence_without_nbconvert(
@@ -507,6 +478,7 @@ PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n
         ),
         ("![x](javascript:y)", "```text\n![x](javascript:y)\n```"),
         ("> " * 30 + "<b>", f"```text\n{'> ' * 30}<b>\n```"),
+        pytest.param("<b>\n" * 100_000, "```text\n" + "<b>\n" * 100_000 + "```", id="long"),
     ],
 )
 def test_only_tags_and_pictures_become_a_code_block(text: str, expected: str) -> None:
@@ -543,10 +515,6 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
         assert reader.bad == []
 
 
-def test_a_very_long_text_is_not_read() -> None:
-    assert make_inert("<b>\n" * 100_000).startswith("```text\n<b>\n")
-
-
 # Notebook of a stored session, and the spelling of its lines.
 
 OPENED = records.NotebookFile(
@@ -562,20 +530,6 @@ CELL: list[Record] = [
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
 ).map("".join)
-
-
-def test_viewing_a_notebook_leaves_no_session(home: Path, project: Path) -> None:
-    store, _, _ = new_store(project)
-    for record in (OPENED, *CELL):
-        store.append(record)
-    assert list_sessions(database()) == []
-    store.append(records.UserReplIn("x", cell=1, position=1, time=2.0))
-    assert store.everything() == [
-        OPENED,
-        *CELL,
-        records.UserReplIn("x", cell=1, position=1, time=2.0),
-    ]
-    store.close()
 
 
 def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Path) -> None:
@@ -620,9 +574,13 @@ def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str)
     assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
 
 
-def test_long_texts_are_not_compared() -> None:
-    assert preserve_lines("a\n" * 4_000, "b\n" * 4_000, "c\n") == "c\n"
-
-
-def test_inserted_line_of_the_author_stays_once_among_new_lines() -> None:
-    assert preserve_lines("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n") == "a\nNEW\nX\nb\n"
+@pytest.mark.parametrize(
+    ("original", "read", "now", "written"),
+    [
+        ("a\n" * 4_000, "b\n" * 4_000, "c\n", "c\n"),
+        ("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n", "a\nNEW\nX\nb\n"),
+    ],
+    ids=["too long to compare", "a line of the author among new ones"],
+)
+def test_lines_among_changes(original: str, read: str, now: str, written: str) -> None:
+    assert preserve_lines(original, read, now) == written

@@ -230,7 +230,7 @@ def write(path: Path, text: str) -> Path:
 
 def trust_all(folder: Path) -> None:
     for each in find_instructions(folder).untrusted:
-        allow(each.path, each.value)
+        allow({each.path: each.value})
 
 
 def test_no_instructions_without_a_file(project: Path) -> None:

@@ -132,18 +132,13 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("typed", HOSTILE)
-def test_search_text_is_never_parsed_as_a_query(path: Path, typed: str) -> None:
-    save(path, "s", question("near not and text a b drop table record"))
-    hits = found(path, typed)
-    assert hits == (["s"] if words(typed).strip() else [])
-
-
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(typed=st.text(st.characters(), max_size=40))
-def test_any_text_finds_itself(tmp_path_factory: pytest.TempPathFactory, typed: str) -> None:
+@given(typed=st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=40)))
+def test_any_text_finds_itself_and_is_never_parsed_as_a_query(
+    tmp_path_factory: pytest.TempPathFactory, typed: str
+) -> None:
     path = tmp_path_factory.mktemp("any") / "sessions.db"
     save(path, "s", question(typed))
     assert found(path, typed) == (["s"] if words(typed).strip() else [])

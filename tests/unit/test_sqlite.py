@@ -69,22 +69,26 @@ def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
     store.close()
 
 
-def test_an_empty_session_leaves_nothing(path: Path) -> None:
+def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
+    about = {"file": "/a.ipynb", "digest": "d", "first": 1, "cells": 1, "rewritable": True}
+    before = [
+        made(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0),
+        made(tags.NOTICE, "Hello.", {}, 2.0),
+        made(tags.NOTEBOOK_FILE, "opened", about, 2.0),
+        made(tags.NOTEBOOK_CELL, "x", {"position": 1, "kind": "code"}, 2.0),
+        made(tags.NOTEBOOK_OUTPUT, "1\n", {"position": 1}, 2.0),
+    ]
     store = SqliteStore(path, "s")
-    store.append(made(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))
-    store.append(made(tags.NOTICE, "Hello.", {}, 2.0))
+    for record in before:
+        store.append(record)
     store.close()
     assert list_sessions(path) == []
     assert not path.exists()
-
-
-def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
-    store = SqliteStore(path, "s")
-    store.append(made(tags.KERNEL, "ready", {}, 1.0))
-    store.append(cell(1, "first"))
-    store.append(made(tags.NOTICE, "more", {}, 3.0))
+    last = [cell(1, "first"), made(tags.NOTICE, "more", {}, 3.0)]
+    for record in last:
+        store.append(record)
     store.close()
-    assert texts(path) == ["ready", "first", "more"]
+    assert [record for _, record in load_records(path, "s").records] == [*before, *last]
 
 
 @settings(

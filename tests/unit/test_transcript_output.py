@@ -267,12 +267,13 @@ def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
 
 
-def test_only_the_first_table_is_parsed_and_a_span_ends() -> None:
-    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>inner</td></tr></table> d<tr><td>e<td>f</table><table><tr><td>second</table>"
+def test_span_ends_and_all_tables_are_parsed_as_one() -> None:
+    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>e<td>f</table></table><table><tr><td>second</table>"
     assert [[cell.text for cell in line] for line in table(html).body] == [
         ["a", "b c"],
-        ["", "d inner d"],
+        ["", "d"],
         ["e", "f"],
+        ["second"],
     ]
 
 

@@ -29,7 +29,7 @@ from mahtab_tui.kernel.jupyter.cell import (
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
-from mahtab_tui.system import wait_for_result
+from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"
@@ -97,7 +97,7 @@ class Conversation:
         """None for kernels without our helper."""
         self.cwd = ""
         self.language = ""
-        self.on_dead: Callable[[str, bool], None] = lambda how, restarts: None
+        self.on_dead: Callable[[str, bool], object] = lambda how, restarts: None
         """Called when the kernel has ended, with whether its server restarts it."""
         self._begun = False
 
@@ -222,7 +222,7 @@ class Conversation:
                 time.sleep(LATE)
                 cell.end_without_connection()
 
-        threading.Thread(target=recover, name="mahtab-jupyter-look", daemon=True).start()
+        start_thread("mahtab-jupyter-look", recover)
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
         cell = JupyterCell(running, "")
@@ -240,9 +240,7 @@ class Conversation:
         for cell in cells:
             cell.running.interrupting = True
         if any(cell.sent for cell in cells):
-            threading.Thread(
-                target=self._interrupt, name="mahtab-jupyter-interrupt", daemon=True
-            ).start()
+            start_thread("mahtab-jupyter-interrupt", self._interrupt)
         return bool(cells)
 
     def _interrupt(self) -> None:

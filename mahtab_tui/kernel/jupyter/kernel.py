@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -25,7 +24,8 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.process import ATTEMPTS, CLOSED, startup_failure
+from mahtab_tui.kernel.process import CLOSED, startup_failure
+from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -37,6 +37,7 @@ from mahtab_tui.kernel.values import (
     UndoStep,
     Variable,
 )
+from mahtab_tui.system import start_thread
 
 LOCAL, SERVER, EXISTING = "jupyter:", "jupyter+", "existing:"
 WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.json"
@@ -94,6 +95,7 @@ def find_token(text: str) -> str:
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
 
 
+_STARTED = "Started a new kernel; its namespace is empty."
 POLL_INTERVAL = 0.5
 MOST = 200
 
@@ -125,7 +127,7 @@ class JupyterKernel(Kernel):
             self._wire.close()
             self._report(KernelState.DEAD, "")
             raise
-        threading.Thread(target=self._watch, name="mahtab-jupyter-watch", daemon=True).start()
+        start_thread("mahtab-jupyter-watch", self._watch)
         self._report(KernelState.IDLE, self._run_startup())
 
     def execute(
@@ -139,10 +141,7 @@ class JupyterKernel(Kernel):
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
-        if lock:
-            raise KernelError(
-                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
-            )
+        self._refuse_lock(lock)
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
             with self._swap:
@@ -157,7 +156,7 @@ class JupyterKernel(Kernel):
         return talk is not None and talk.interrupt()
 
     def kill(self) -> None:
-        self._replace("The kernel was killed.", "Started a new kernel; its namespace is empty.")
+        self._replace("The kernel was killed.", _STARTED)
 
     def reset(self) -> None:
         self._replace(RESET, "Started a fresh kernel; its namespace is empty.")
@@ -216,17 +215,7 @@ class JupyterKernel(Kernel):
         raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
 
     def info(self) -> KernelInfo:
-        talk = self._conversation
-        if talk is None or talk.ready is None:
-            return self._info_as(self._state)
-        ready = talk.ready
-        return replace(
-            self._info_as(self._state),
-            python=ready.python,
-            executable=ready.executable,
-            cwd=talk.cwd,
-            pid=ready.pid,
-        )
+        return self._info_as(self._state)
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._closed.is_set():
@@ -247,9 +236,10 @@ class JupyterKernel(Kernel):
 
     def _begin(self) -> None:
         talk = Conversation(self._wire, self._host)
-        talk.on_dead = lambda how, restarts: threading.Thread(
-            target=self._on_death, args=(how, talk, restarts), daemon=True
-        ).start()  # the connection's thread must keep reading
+        # On a thread, because the connection's must keep reading.
+        talk.on_dead = lambda how, restarts: start_thread(
+            "mahtab-jupyter-death", self._on_death, how, talk, restarts
+        )
         self._conversation = talk
         try:
             talk.begin()
@@ -323,17 +313,11 @@ class JupyterKernel(Kernel):
             self._state = KernelState.DEAD
             if not self._wire.ours:
                 return
-            for attempt in range(ATTEMPTS):
-                try:
-                    self._start_again(restarts=restarts and not attempt)
-                    break
-                except KernelError:
-                    if attempt == ATTEMPTS - 1 or self._closed.is_set():
-                        return
-        self._report(
-            KernelState.IDLE,
-            f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip(),
-        )
+            try:
+                self._start_again(restarts=restarts)
+            except KernelError:
+                return
+        self._report(KernelState.IDLE, f"{_STARTED} {self._run_startup()}".strip())
 
     def _on_message(self, channel: Channel, message: Message) -> None:
         talk = self._conversation
@@ -350,10 +334,21 @@ class JupyterKernel(Kernel):
         return self._require().ask(operation, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        language = "" if self._conversation is None else self._conversation.language.lower()
+        talk, wire = self._conversation, self._wire
+        language = "" if talk is None else talk.language.lower()
         other = "" if language == "python" else language
-        wire = self._wire
-        return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
+        ready = KernelReady("", "", "", 0) if talk is None or talk.ready is None else talk.ready
+        return KernelInfo(
+            ready.python,
+            ready.executable,
+            "" if talk is None else talk.cwd,
+            ready.pid,
+            state,
+            wire.label,
+            wire.next_try,
+            wire.address,
+            other,
+        )
 
 
 INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."

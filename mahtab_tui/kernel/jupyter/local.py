@@ -20,6 +20,7 @@ from jupyter_client.manager import KernelManager
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
 from mahtab_tui.kernel.launch import environment
+from mahtab_tui.system import start_thread
 
 ERROR_CHARS = 1_000
 SHUTDOWN = 1.5
@@ -63,8 +64,7 @@ class ZmqConnection:
         client.session.copy_threshold = sys.maxsize
         client.start_channels(hb=False)
         self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="mahtab-jupyter", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("mahtab-jupyter", self._run)
 
     def _wake(self) -> None:
         with self._lock:

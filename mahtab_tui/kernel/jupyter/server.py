@@ -19,6 +19,7 @@ from jupyter_kernel_client.manager import KernelHttpManager, fetch
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, ConnectionLost, OnMessage
 from mahtab_tui.kernel.jupyter.kernel import ServerAddress
+from mahtab_tui.system import start_thread
 
 ANSWER = 15.0
 LEAVE = 5.0
@@ -67,9 +68,7 @@ class ServerConnection:
         self._client, self._since = self._manager.client, time.time()
         # The library's thread must not keep the program from ending, and threads inherit the daemon
         # flag from the thread that starts them.
-        starting = threading.Thread(target=self._client.start_channels, daemon=True)
-        starting.start()
-        starting.join(ANSWER + 1)
+        start_thread("mahtab-jupyter-start", self._client.start_channels).join(ANSWER + 1)
         if not self._client.channels_running:
             trust = f" {_TRUST}" if self._address.url.startswith("https:") else ""
             raise KernelError(
@@ -78,9 +77,7 @@ class ServerConnection:
         connection = self._client.kernel_socket
         connection.on_message = partial(_receive_with_ack, connection.on_message)
         for channel in get_args(Channel):
-            threading.Thread(
-                target=self._read, args=(self._client, channel, on_message), daemon=True
-            ).start()
+            start_thread("mahtab-jupyter", self._read, self._client, channel, on_message)
 
     @property
     def session(self) -> Any:
@@ -147,9 +144,7 @@ class ServerConnection:
 
     def _hang_up(self) -> None:
         if self._client is not None:
-            leaving = threading.Thread(target=self._client.stop_channels, daemon=True)
-            leaving.start()
-            leaving.join(1.0)
+            start_thread("mahtab-jupyter-stop", self._client.stop_channels).join(1.0)
 
     def _read(self, client: Any, channel: Channel, on_message: OnMessage) -> None:
         get = getattr(client, f"get_{channel}_msg")

@@ -44,6 +44,7 @@ from mahtab_tui.kernel.remote.transport import (
 )
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import SaveTarget
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import TOKEN_SIZE
 from mahtab_tui.worker.link import (
     END,
@@ -317,10 +318,7 @@ class RemoteProcess:
         self._connected = True
         self._killed = False
         self._last_tries = LAST_TRIES
-        self._thread = threading.Thread(
-            target=self._run, args=(connected.transport,), name="mahtab-wire", daemon=True
-        )
-        self._thread.start()
+        self._thread = start_thread("mahtab-wire", self._run, connected.transport)
 
     def signal(self, number: int) -> None:
         """Send a signal, later if there is no connection. A killed kernel counts as ended once the

@@ -29,6 +29,7 @@ from urllib.parse import unquote
 import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import cloudpickle_folder
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link import LINK_PIECE, MAGIC
 
 Ask = Callable[[str, bool], str | None]
@@ -72,7 +73,7 @@ class AskpassServer:
             "MAHTAB_ASKPASS": path,
             "DISPLAY": os.environ.get("DISPLAY", ":"),
         }
-        threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
+        start_thread("mahtab-askpass", self._serve)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

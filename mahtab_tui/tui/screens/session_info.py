@@ -114,8 +114,8 @@ class InstructionsScreen(TextDialog):
 
         def trust() -> None:
             try:
-                for each in untrusted:  # trust what was shown, even if a file has changed since
-                    allow(each.path, each.value)
+                # Trust what was shown, even if a file has changed since.
+                allow({each.path: each.value for each in untrusted})
             except SettingsError as error:
                 self.app.notify(str(error), severity="error")
             self._found = self._read()

@@ -254,8 +254,8 @@ class CellRows:
     def _header(self) -> Row:
         cell, palette = self._cell, self._palette
         muted, waits = palette.muted, cell.approval == "waiting"
-        place = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
-        name = place if cell.number is None else f"In {cell.number}"
+        label = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
+        name = label if cell.number is None else f"In {cell.number}"
         parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
         if cell.cell_number is not None and cell.number is not None:
             parts.append((f"cell {cell.cell_number} of the notebook", muted))
