@@ -352,5 +352,7 @@ class SessionWatcher(logging.Handler):
             start_thread("mcp-input", self._session.host.inputs.answer, value.request, None)
 
     def take_late_output(self) -> str:
+        self.acquire()  # against `emit`
         text, self._late = self._late, ""
+        self.release()
         return text

@@ -83,7 +83,10 @@ class Connection:
                 self._start()
         await asyncio.shield(self._started)
         if self._state.stale:
-            await self._list()
+            try:
+                await self._list()
+            except _FAILURES as error:
+                raise ServerError(await self._failure(error)) from None
 
     async def restart(self) -> None:
         """Raises `ServerError`."""

@@ -260,12 +260,13 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
             running.wait()
+        size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        data = output.read()
+        data = output.read(_MOST_PRINTED)  # of more, if it printed fast
     text = escape_output(shorten_middle(data.decode(errors="replace")))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     parts = text.rstrip("\n"), f"[{ended}]" if ended else ""
-    return "\n".join(filter(None, parts)), ended or format_size(len(data))
+    return "\n".join(filter(None, parts)), ended or format_size(size)
 
 
 CellPictures = Callable[[int], Sequence[str]]

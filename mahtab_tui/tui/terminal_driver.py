@@ -156,8 +156,10 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
         error = failure.exc_value
-        if name == _WRITER and isinstance(error, OSError) and error.errno == errno.EIO:
-            return  # without its terminal, the program ends anyway
+        if isinstance(error, OSError):
+            if name != _WRITER or error.errno != errno.EIO:  # else the program ends anyway
+                report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
+            return
         lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"

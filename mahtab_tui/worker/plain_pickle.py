@@ -209,19 +209,26 @@ def _encode_levels(value: Any) -> tuple[Any, ...]:
     return "MultiIndex", list(value.levels), codes, list(value.names)
 
 
-def _series(column: tuple[Any, ...], index: Any, name: Any) -> Any:
-    return _pandas().Series(_column(*column), index=index, name=name, copy=False)
+def _encode_series(value: Any) -> tuple[Any, ...]:
+    return "Series", _encode_column(value), value.index, value.name, dict(value.attrs)
+
+
+def _series(column: tuple[Any, ...], index: Any, name: Any, attrs: dict[Any, Any]) -> Any:
+    made = _pandas().Series(_column(*column), index=index, name=name, copy=False)
+    made.attrs.update(attrs)
+    return made
 
 
 def _encode_table(value: Any) -> tuple[Any, ...]:
     columns = [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])]
-    return "DataFrame", columns, value.columns, value.index
+    return "DataFrame", columns, value.columns, value.index, dict(value.attrs)
 
 
-def _table(columns: list[Any], names: Any, index: Any) -> Any:
+def _table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) -> Any:
     values = {position: _column(*column) for position, column in enumerate(columns)}
     made = _pandas().DataFrame(values, index=index)
     made.columns = names
+    made.attrs.update(attrs)
     return made
 
 
@@ -231,7 +238,7 @@ _LIBRARIES: dict[str, dict[str, Encode]] = {
     "numpy": {"ndarray": _encode_array},
     "pandas": {
         "DataFrame": _encode_table,
-        "Series": lambda value: ("Series", _encode_column(value), value.index, value.name),
+        "Series": _encode_series,
         "MultiIndex": _encode_levels,
         **dict.fromkeys(_INDEXES, _encode_index),
         "RangeIndex": lambda value: ("RangeIndex", value.start, value.stop, value.step, value.name),

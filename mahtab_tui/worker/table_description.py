@@ -331,8 +331,9 @@ def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
 
 def _arrow_type(dtype: Any) -> str:
     """Format a type of Arrow; empty if it, or one in it, is not the library's own."""
-    inner = (dtype.field(at).type for at in range(dtype.num_fields))
-    own = is_from(dtype, "pyarrow") and all(map(_arrow_type, inner))
+    if not is_from(dtype, "pyarrow"):
+        return ""
+    own = all(_arrow_type(dtype.field(at).type) for at in range(dtype.num_fields))
     return one_line(str(dtype), _CELL_WIDTH) if own else ""
 
 

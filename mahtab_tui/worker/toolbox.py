@@ -185,11 +185,17 @@ def _text(path: str) -> tuple[str, str]:
     """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
         data = file.read()
-    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    for encoding in ("utf-16",) if is_utf_16 else ("utf-8", "cp1252"):
-        with suppress(UnicodeDecodeError):
-            return data.decode(encoding), encoding
-    return data.decode("utf-8", "surrogateescape"), "utf-8"
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif 2 * invalid > sum(each > "\x7f" for each in text):
+        encoding = "cp1252"
+    else:
+        return text, "utf-8"
+    with suppress(UnicodeDecodeError):
+        return data.decode(encoding), encoding
+    return text, "utf-8"
 
 
 def _write(path: str, text: str, encoding: str) -> None:

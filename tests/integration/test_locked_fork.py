@@ -12,6 +12,7 @@ import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, Lock
+from mahtab_tui.worker import plain_pickle
 from tests.integration.hostile_cells import CELLS, LATER
 from tests.integration.kernels import RecordingHost
 from tests.integration.ordinary_cells import ORDINARY, SETUP
@@ -214,6 +215,14 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     failed = cells.run("kept = 4\n1 / 0", "keep")
     assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
     assert cells.value("kept") == "4\n"
+
+
+def test_returned_tables_have_their_attributes() -> None:
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"mass": [1.5]})
+    table.attrs["units"] = {"mass": "kg"}
+    for value in (table, table["mass"]):
+        assert plain_pickle.load(plain_pickle.dump(value)).attrs == table.attrs
 
 
 def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:

@@ -283,6 +283,16 @@ def test_arrays_referenced_only_by_steps_count(small: Cells) -> None:
     assert len(small.kernel.undo_steps()) <= 4
 
 
+def test_nothing_is_written_into_a_file_with_a_descriptor_that_a_cell_closed(cells: Cells) -> None:
+    cells.text("x = [1]")
+    cells.text("x.append(2)")
+    cells.text(
+        "import os; os.closerange(3, 64); names = [f'own{n}' for n in range(4)]; files = [open(name, 'wb', 0) for name in names]; done = [file.write(b'mine') for file in files]"
+    )
+    cells.kernel.undo(2)
+    assert cells.text("x, {open(f'own{n}', 'rb').read() for n in range(4)}") == "([1], {b'mine'})\n"
+
+
 def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
     few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     cells.text(f"import resource\n{few}\nv = [1]; n = 1")

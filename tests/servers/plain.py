@@ -79,6 +79,7 @@ def main() -> None:
         sys.exit("there is no key")
     if behaviour == "noise":
         print("Welcome to the server!", flush=True)
+    listed = False
     for line in sys.stdin:
         message = json.loads(line)
         method, number = message["method"], message.get("id")
@@ -94,7 +95,12 @@ def main() -> None:
                     },
                 }
             )
+        elif method == "tools/list" and behaviour == "listed once" and listed:
+            send({"id": number, "error": {"code": -32603, "message": "no list"}})
         elif method == "tools/list":
+            if behaviour == "listed once":
+                send({"method": "notifications/tools/list_changed"})
+            listed = True
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
             if behaviour == "raw":

@@ -315,6 +315,16 @@ async def test_missing_servers_explain_how_to_configure_some(make_app: MakeApp) 
         assert "No MCP server is configured." in static_text(pilot, ".listing-about")
 
 
+async def test_a_server_that_lists_its_tools_only_once_is_no_internal_error(
+    make_app: MakeApp, home: Path
+) -> None:
+    configure(home, echo=plain("listed once"))
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "could not answer" in static_text(pilot, ".listing-said"))
+
+
 @pytest.mark.parametrize("size", [(120, 30), (80, 24)])
 async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
     make_app: MakeApp, home: Path, size: tuple[int, int]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from rich.style import Style
+from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Question, Words
@@ -174,6 +175,17 @@ async def test_menu_leads_to_the_cells() -> None:
         ]
         await press(pilot, "up", "enter")
         assert marked(app) == "cell_1"
+
+
+async def test_menu_shows_a_figure_without_its_control_characters() -> None:
+    figure = AnswerFigure('"a\x1b[2J name"', True, 1)
+    app = KeysApp([*cell(1), answer(f"It is {figure.text}.", (figure,))])
+    async with focused(app) as pilot:
+        await press(pilot, "enter")
+        options = app.screen.query_one(OptionList)
+        drawn = "".join(options.render_line(y).text for y in range(options.size.height))
+        assert "Go to where" in drawn
+        assert "\x1b" not in drawn
 
 
 async def test_cleared_cell_is_refused() -> None:

@@ -399,6 +399,8 @@ def zoo(ran: list[str]) -> dict[str, Any]:
             return self
 
     class Storage(pa.ExtensionType):  # type: ignore[misc]
+        num_fields = traps["prop"]
+
         def __init__(self) -> None:
             super().__init__(pa.int64(), "test.storage")
 

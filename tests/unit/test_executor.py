@@ -275,6 +275,7 @@ def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> N
         ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
         (b"\x81\xff one\n", "one", "é", b"\x81\xff \xc3\xa9\n"),
         ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
+        ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
     ],
 )
 def test_edit_keeps_line_ends_and_encoding(

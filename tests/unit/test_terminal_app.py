@@ -7,6 +7,7 @@ import errno
 import gc
 import io
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -337,15 +338,15 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
     reports: list[str] = []
 
     def write(error: int) -> None:
-        raise OSError(error, "")
+        raise OSError(error, os.strerror(error))
 
     with report_thread_failures(reports.append):
         for error in (errno.EIO, errno.ENOSPC):
             thread = threading.Thread(target=write, args=(error,), name="textual-output")
             thread.start()
             thread.join()
-    assert len(reports) == 1
-    assert f"Errno {errno.ENOSPC}" in reports[0]
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert reports == [f"The thread 'textual-output' of mahtab-tui has ended: {full}."]
 
 
 async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:

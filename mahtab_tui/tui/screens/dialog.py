@@ -179,7 +179,7 @@ class ActionMenu(Dialog[str | None]):
             key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
             row = Content.assemble(
                 (f"{key:<{_KEYS}}", "$accent"),
-                f"{command.title:<{_TITLES}}",
+                f"{one_line(command.title):<{_TITLES}}",  # it may contain a figure of an answer
                 (command.help, "$muted"),
             )
             self._options.add_option(row)

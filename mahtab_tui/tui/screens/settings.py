@@ -143,7 +143,8 @@ class EditSetting(Dialog[str | None]):
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
                 await asyncio.to_thread(check, self._entry.key, text)
-            self.dismiss(text)
+            if self.is_current:
+                self.dismiss(text)
         except SettingsError as error:
             self._show_problem(plain(str(error)))
 

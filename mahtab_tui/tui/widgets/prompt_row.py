@@ -296,7 +296,7 @@ class PromptRow(Widget, Generic[R]):
         """letter: None for a click or another key."""
         if letter and not self._focused_by_user and self._loan.previous_focus is not None:
             self._pending = answer, letter
-            self._pending_timer = self.set_timer(TYPING_GAP_S, lambda: self._answer(answer))
+            self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
         else:
             self._answer(answer)
 
@@ -324,6 +324,10 @@ class PromptRow(Widget, Generic[R]):
             event.stop()
             event.prevent_default()
             self.go_to("chips")
+
+    def _answer_pending(self) -> None:
+        if self._pending is not None:  # a timer that has just been stopped may still arrive
+            self._answer(self._pending[0])
 
     def _answer(self, answer: str) -> None:
         self._release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import io
 import marshal
@@ -28,6 +29,8 @@ START_TIMEOUT = 10.0
 """Seconds."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
+_LOWEST_FD = 500
+"""Cells close low descriptors, and open files with their numbers."""
 _FOREVER = float("inf")
 
 Responder = Callable[[Any], Any]
@@ -89,7 +92,11 @@ class Checkpoint:
 def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
     `OSError`."""
-    ours, theirs = (each.detach() for each in late_import("_socket").socketpair())
+    low, theirs = (each.detach() for each in late_import("_socket").socketpair())
+    ours = low
+    with contextlib.suppress(OSError):  # the process may have too few
+        ours = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+        os.close(low)
     os.set_blocking(ours, False)
     try:
         pid = fork_uninterrupted()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.events import AppBlur, AppFocus, Paste
+from textual.events import Timer as TimerEvent
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -58,6 +59,24 @@ async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     await pilot.press("y", "enter")
     assert actions(pilot) == [decided("run")]
     assert app_of(pilot).editor.text == ""
+
+
+async def test_letter_for_a_withdrawn_question_does_not_answer_the_next_one(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
+    await ask(pilot)
+    await ask(pilot, "danger()", request="2")
+    await pilot.press("y")
+    row = row_of(pilot)
+    timer = row._pending_timer
+    assert timer is not None
+    late = TimerEvent(timer, time=0.0, callback=timer._callback)
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", turn=1, state="stop", party="claude")
+    row.post_message(late)  # it was in the queue when its timer was stopped
+    await pilot.pause()
+    assert row.display
+    assert actions(pilot) == []
 
 
 async def test_letter_answers_at_once_after_the_user_went_to_the_row(
