@@ -321,7 +321,7 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     (kernel,) = waiting_kernels(home)
     listed = sessions()
     session = re.search(
-        r"(\w{8})  running cell 1 for \d+ s, \d+ MB: import time; print\('be'", listed
+        r"(\w{8})  running cell 1 for \d+ s, CPU \d+ s, \d+ MB: import time; print\('be'", listed
     )
     assert session is not None, listed
     assert "has a kernel in the background" in sessions("rm", "--yes", session[1], code=1)

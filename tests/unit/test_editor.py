@@ -398,7 +398,7 @@ def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> Non
     path.mkdir()
     history = History(path, "p")
     history.add("x", "python")
-    assert "kept in memory" in history.problem
+    assert "keeps it in memory" in history.problem
     assert texts(history) == ["x"]
     history.close()
 
@@ -406,7 +406,7 @@ def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> Non
 def test_uncreatable_folder_is_explained_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     history = History(tmp_path / "file" / "history.db", "p")
-    assert "(File exists). This session's inputs are kept in memory" in history.problem
+    assert "(File exists). This session keeps it in memory" in history.problem
     history.close()
 
 

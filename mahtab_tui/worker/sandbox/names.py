@@ -103,6 +103,8 @@ def _as_data(value: Any) -> Any:
         return value.isoformat()
     if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
         return float(value) if str(float(value)) == str(value) else str(value)
+    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
+        return str(value)
     return value
 
 
