@@ -30,6 +30,11 @@ def _array(array: Any) -> Values:
     return values
 
 
+def _is_view(array: Any) -> Values:
+    """Tell an array from one that now lies at the address of an earlier one."""
+    return [get_if_loaded("numpy", "ndarray").base.__get__(array) is not None]
+
+
 def _is_mapped(base: Any) -> bool:
     """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
@@ -173,7 +178,10 @@ def _put_random(value: Any, state: Any) -> None:
 
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
-        "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
+        "numpy: ndarray": (
+            Part(_is_view),
+            Part(_array, _put_array, size=_objects_in, has_memory=True),
+        ),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
             Part(_generator, _put_generator, _load_state),
