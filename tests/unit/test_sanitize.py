@@ -163,7 +163,11 @@ def test_hiding_characters_are_made_visible(text: str, escaped: str) -> None:
     assert escape_for_model(escaped) == escaped
 
 
-@given(st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x07\r\b\n[]_PmK;0")), max_size=60))
+# A combining mark after a control character belongs to the last letter of that one's symbol.
+LETTERS = st.characters(exclude_categories=("Mn", "Mc", "Me"))
+
+
+@given(st.text(st.one_of(LETTERS, st.sampled_from("\x1b\x07\r\b\n[]_PmK;0")), max_size=60))
 def test_nothing_is_deleted(text: str) -> None:
     assert visible(escape_for_model(text)) == visible(re.sub("\r+\n", "\n", text))
 
