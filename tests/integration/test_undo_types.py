@@ -348,20 +348,20 @@ def test_numpy_random_numbers(library_cells: Cells) -> None:
     )
 
 
-def test_figure_is_restored(library_cells: Cells) -> None:
+def test_figure_is_restored(cells: Cells) -> None:
     pytest.importorskip("matplotlib")
     setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; fig, ax = plt.subplots(); line, = ax.plot([1, 2, 3]); ax.set_title('a')"
     look = (
         "len(ax.lines), ax.get_title(), line.get_ydata().tolist(), plt.gcf() is fig, ax.get_xlim()"
     )
-    library_cells.text(setup)
-    before = library_cells.text(look)
-    library_cells.text(
+    cells.text(setup)
+    before = cells.text(look)
+    cells.text(
         "ax.plot([5]); ax.set_title('b'); line.set_ydata([0, 0, 0]); ax.set_xlim(0, 99); fig.canvas.draw()"
     )
-    library_cells.kernel.undo(library_cells.number)
-    assert library_cells.text(look) == before
-    assert library_cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
+    cells.kernel.undo(cells.number)
+    assert cells.text(look) == before
+    assert cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
 
 
 def test_open_figures_and_settings_of_matplotlib(library_cells: Cells) -> None:
