@@ -55,7 +55,7 @@ class AgentState(TypedDict):
     block: int
     decision: Decision | None
     execution_results: list[ExecutionResult]
-    """Of the whole turn, with blocks that did not run."""
+    """Results of the whole turn, with blocks that did not run."""
     turn_count: int
     """Number of answers with code."""
     next: Literal["approve", "generate", "close", "end"]

@@ -34,7 +34,7 @@ QUERY_WORDS = 12
 _HASH_SIZE = 32 * 1024 * 1024
 """Bytes that FTS5 collects; with less, it mostly merges."""
 _WEIGHTS = "10.0, 5.0, 1.0"
-"""Of name, description, content."""
+"""Weights of name, description and content."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
@@ -49,7 +49,7 @@ _PARTS_OF_IDENTIFIERS = 2.0
 """Its weight for an identifier, which the stems split."""
 _RANKED = 500
 _SHORTEST = 3
-"""What the trigram table can find."""
+"""Fewest characters of a word that the trigram table can find."""
 
 
 class Hit(NamedTuple):

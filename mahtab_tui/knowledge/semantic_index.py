@@ -213,7 +213,7 @@ _LISTING_SECONDS = 20.0
 _WORDS = re.compile(r"[^\W_][\w'-]*(?:[ ,]+[\w'-]+)+[ ?.!]*")
 """Words, not a regular expression."""
 _TOP = re.compile(r"[^\s)\]}#]")
-"""Where a definition may begin."""
+"""A place where a definition may begin."""
 
 
 class _Part(NamedTuple):

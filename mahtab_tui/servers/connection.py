@@ -67,7 +67,7 @@ class Connection:
         self._turn = asyncio.Lock()
         self._living: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
-        """Of the newest life: done when it is ready."""
+        """Belongs to the newest life; done when it is ready."""
         self._client: Client | None = None
         self._closed = Closed()
         self._limit: asyncio.Timeout | None = None
