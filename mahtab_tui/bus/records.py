@@ -539,7 +539,7 @@ class Usage(Record, tag="usage"):
     cost: Annotated[float | None, NULL] = None
     """US dollars; None if the price is unknown."""
     source: Word | None = None
-    """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
+    """One of "agent", "reflection", "summary", "embedding" and "rlm"."""
     estimated: Flag = False
 
 

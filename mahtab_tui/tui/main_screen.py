@@ -191,7 +191,6 @@ class Panes(Screen[None]):
                         self._history,
                         session.complete,
                         session.explain,
-                        session.suggest,
                         lambda question, cursor: session.attachments.complete(question, cursor),
                         lambda question: session.attachments.chips(question),
                         id="editor",

@@ -319,18 +319,6 @@ def test_marking_withholds_earlier_output_and_unmarking_restores_it(
     doors.session.close()
 
 
-def test_suggestions_hide_private_values(service: Service) -> None:
-    doors = open_doors(service, suggestion_model="openai:our-own")
-    doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
-    service.replies = [OPENAI.reply("ello")]
-    assert doors.session.suggest is not None
-    doors.session.suggest(f"x = '{CANARY} word'; h", True, lambda: True)
-    assert service.asked
-    assert CANARY not in doors.asked()
-    assert "word: private" in doors.asked()
-    doors.session.close()
-
-
 def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
     guest, calls = (
         it.session.joined_agents.join("codex", lambda sentence: None, None),

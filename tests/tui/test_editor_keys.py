@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from textual.events import Key, Paste
+from textual.events import Paste
 from textual.pilot import Pilot
-from textual.widgets import Static, TextArea
+from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from mahtab_tui.tui.find import FindRow
 from tests.tui.editor_app import (
     SIZE,
     EditorApp,
@@ -130,34 +129,6 @@ async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) ->
     assert actions(pilot) == []
     await pilot.press("enter")
     assert actions(pilot) == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
-
-
-async def test_curly_quotes_are_straightened_if_wanted(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    hint = app.query_one("#hint", Static)
-    app.area.post_message(Paste("```python\nprint(“it’s”)\n```"))
-    await pilot.pause()
-    assert app.editor.text == "print(“it’s”)"
-    assert "Alt+Q makes them straight" in str(hint.content)
-    await pilot.press("alt+q")
-    assert app.editor.text == 'print("it\'s")'
-    assert "Alt+Q" not in str(hint.content)
-    await pilot.press("ctrl+z")
-    assert app.editor.text == "print(“it’s”)"
-    app.editor.toggle_mode()
-    await pilot.pause()
-    assert "Alt+Q" not in str(hint.content), "a question may have any quotes"
-    await pilot.press("alt+q")
-    assert app.editor.text == "print(“it’s”)"
-
-
-async def test_curly_quotes_of_a_folded_text_are_straightened_too(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste("print(“a”)\n" * 60))
-    await pilot.pause()
-    await pilot.press("alt+q")
-    assert app.editor.text == 'print("a")\n' * 60
-    assert app.area.text.startswith("[Pasted 61 lines")
 
 
 async def test_a_pasted_block_replaces_the_selection(pilot: Pilot[None]) -> None:
@@ -369,64 +340,6 @@ async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[N
 
 
 # Finding a text in the input, and the colours of the prompt's own lines.
-
-
-@pytest.fixture
-async def find_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.focused is app.area)
-        app.editor.text = "price = 1\nprint(Price)\n[red] = price"
-        app.area.move_cursor((0, 0))
-        yield pilot
-
-
-def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
-    area = app_of(pilot).area
-    return area.selection.start, area.selected_text
-
-
-async def test_text_is_found_by_a_pattern(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, r"^.r[a-z]+t")
-    assert selected(find_pilot) == ((0, 0), "")
-    app.post_message(Key("alt+r", "r"))  # as a terminal sends it: with a character
-    await until(find_pilot, lambda: selected(find_pilot) == ((1, 0), "print"))
-
-
-async def test_matches_are_found_and_stepped_through(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, "pric")
-    assert selected(find_pilot) == ((0, 0), "pric")
-    found = []
-    for key in ("enter", "down", "down", "up"):
-        await find_pilot.press(key)
-        found.append(selected(find_pilot)[0])
-    assert found == [(1, 6), (2, 8), (0, 0), (2, 8)]
-    assert str(app.query_one("#find-count").render()) == "3 of 3"
-    await find_pilot.press("escape")
-    assert not app.query_one(FindRow).display
-    await until(find_pilot, lambda: app.focused is app.area)
-    assert selected(find_pilot) == ((2, 8), "pric")
-    assert app.actions == []
-
-
-async def test_missing_match_is_reported_and_nothing_moves(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, "[red].")
-    assert str(app.query_one("#find-count").render()) == "nothing found"
-    assert selected(find_pilot)[1] == "[red]"
-
-
-async def test_selection_is_searched_for(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    await find_pilot.press(*["shift+right"] * 5)
-    app.editor.find()
-    await find_pilot.press("enter")
-    assert selected(find_pilot) == ((1, 6), "Price")
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,11 @@ from mahtab_tui.tui.editor.code_area import STEP, SourceSpan, find_source_spans,
 from mahtab_tui.tui.editor.pasting import (
     CLASSIFIED,
     clean,
-    has_curly_quotes,
     is_code,
     is_complete,
     is_prose,
     next_indent,
     prepare_pasted_python,
-    straighten_quotes,
 )
 from mahtab_tui.tui.editor.prompt_area import InputHistory
 
@@ -182,22 +180,6 @@ def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
 
 def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
     assert prepare_pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
-
-
-@pytest.mark.parametrize(
-    ("text", "straight"),
-    [
-        ("print(“a”, ‘b’)", "print(\"a\", 'b')"),
-        ("print(“it’s”)", 'print("it\'s")'),
-        ("print(“it's”)", 'print("it\'s")'),
-        ('x = "it’s", ‘b’', "x = \"it’s\", 'b'"),
-        ("x = „a“  # “said”", 'x = "a"  # “said”'),
-    ],
-)
-def test_curly_quotes_are_straightened(text: str, straight: str) -> None:
-    assert has_curly_quotes(text)
-    assert straighten_quotes(text) == straight
-    assert not has_curly_quotes(straight)
 
 
 @given(st.text())

@@ -96,28 +96,12 @@ def explain(context: CommandContext) -> None:
     context.panes.editor.explain()
 
 
-@_input("suggest alt+s", "Suggest: Let the suggestion model complete the input")
-def suggest(context: CommandContext) -> None:
-    if not context.panes.editor.suggest():
-        context.app.notify(
-            "No suggestion model is set: set suggestion_model in the settings (F12)."
-        )
-
-
 @_input(
     "find-input ctrl+f",
-    "Find: Find a text in the input, or in the transcript or namespace if that has the focus",
+    "Find: Find a text in the transcript, or in the namespace or recursion if that has the focus",
 )
 def find(context: CommandContext) -> None:
     context.panes.find()
-
-
-@_input(
-    "take-offer alt+i",
-    "Insert suggestion: Put the suggested line into the input, such as an installation or another Python",
-)
-def accept_offer(context: CommandContext) -> None:
-    context.offers.accept()
 
 
 @_input(

@@ -57,17 +57,6 @@ def strip_literals(text: str) -> str:
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
-def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
-    """Apply a function outside strings and comments."""
-    parts: list[str] = []
-    end = 0
-    for piece in _PIECE.finditer(text):
-        if not piece["bracket"]:
-            parts += [convert(text[end : piece.start()]), piece[0]]
-            end = piece.end()
-    return "".join([*parts, convert(text[end:])])
-
-
 STEP = "    "
 
 _ROLES = {

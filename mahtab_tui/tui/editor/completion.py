@@ -1,4 +1,4 @@
-"""Completion, suggestions and help at the cursor."""
+"""Completion and help at the cursor."""
 
 from __future__ import annotations
 
@@ -301,52 +301,6 @@ class Completer:
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
             self._list.open(items, found.more, at, requested=by_key)
-
-
-PAUSE = 0.7
-
-Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line. Gets the text, whether it is Python, and a function that tells
-whether it is still wanted."""
-
-
-class InlineSuggester:
-    def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
-        self._area = area
-        self._completions = completions
-        self._suggest = suggest
-        self._fetcher = Fetcher(area, at_once=1)
-        self._request_number = 0
-
-    def ask(self, *, at_once: bool) -> None:
-        self.cancel()
-        area, number = self._area, self._request_number
-        text, python = area.whole_text, area.python
-        if area.text.strip() and area.selection.is_empty and area.cursor_at_end_of_text:
-            self._fetcher.ask(
-                "suggestion",
-                lambda: self._suggest(text, python, lambda: number == self._request_number),
-                self._show,
-                pause=0 if at_once else PAUSE,
-            )
-
-    def cancel(self) -> None:
-        self._request_number += 1
-        self._fetcher.forget("suggestion")
-
-    def clear(self) -> None:
-        self.cancel()
-        self._area.suggestion = ""
-
-    def accept(self) -> bool:
-        if not self._area.suggestion or self._completions.is_open:
-            return False
-        self._area.insert(self._area.suggestion)
-        return True
-
-    def _show(self, text: str) -> None:
-        if self._area.cursor_at_end_of_text and not self._completions.is_open:
-            self._area.suggestion = text
 
 
 Explain = Callable[[str, int], "Explanation | None"]

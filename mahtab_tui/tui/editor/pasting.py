@@ -13,7 +13,6 @@ from mahtab_tui.session.attachments import is_large
 from mahtab_tui.tui.editor.code_area import (
     STEP,
     find_source_spans,
-    map_outside_strings,
     strip_literals,
 )
 from mahtab_tui.worker.magics import parse_python, transform
@@ -127,25 +126,6 @@ def is_prose(text: str) -> bool:
 def is_code(text: str) -> bool:
     tree = parse_python(text) if len(text) <= CLASSIFIED else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
-
-
-_STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "'" * 4 + '"' * 4)
-_CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
-LONG = 100_000
-
-
-def has_curly_quotes(text: str) -> bool:
-    """Return whether there are curly quotes outside strings and comments; in a long text,
-    anywhere."""
-    if _CURLY.search(text) is None:
-        return False
-    return len(text) > LONG or _CURLY.search(strip_literals(text)) is not None
-
-
-def straighten_quotes(text: str) -> str:
-    """Straighten quotes, inside strings only if it would be invalid otherwise."""
-    outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
-    return outside if parse_python(outside) else text.translate(_STRAIGHT)
 
 
 class Pastes:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, Sequence[str]] = {
     heading: keys.split()
     for heading, keys in {
-        "Models": """model reflection_model suggestion_model sub_model embedding_model provider
+        "Models": """model reflection_model sub_model embedding_model provider
             base_url api_keys claude_api_key model_timeout""",
         "Questions": """approval approval_rules reflection output_answers max_turns max_history
             max_usd skills_dir skills_budget code_dir""",
