@@ -168,7 +168,6 @@ TEXT_COMMANDS = pane_commands(
         "text-search search slash footer": "Search: Search the text",
         "text-next next(False) n footer": "Next: Go to the next match",
         "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
-        "text-regex regex x": "By pattern: Search for regular expressions, or for plain words",
         "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
         "text-wrap wrap w footer": "Wrap: Wrap long lines, or scroll them sideways",
     },

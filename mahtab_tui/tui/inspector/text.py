@@ -163,7 +163,6 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours: Colours | None = None
         self._reserved = 8
         """Cells for line numbers. Never shrinks, so that the text does not jump."""
-        self._regex = False
 
     def on_mount(self) -> None:
         if self._load is None:
@@ -237,8 +236,7 @@ class TextView(View, LongTextView, can_focus=True):
         text = f"line {first:,}  ·  {size:,} characters"
         if self._colours is not None:
             text += f"  ·  {self._colours.language}"
-        kind = "pattern" if self._regex else "/"
-        words = f"  {kind} {plain(self.words)}" if self.words else ""
+        words = f"  / {plain(self.words)}" if self.words else ""
         self.show_status((text, "$muted"), (words, "$person"))
 
     def row_prefix(self, row: TextRow) -> list[Span]:
@@ -288,18 +286,12 @@ class TextView(View, LongTextView, can_focus=True):
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        what = "a regular expression" if self._regex else "a text"
-        self.ask(what, self.words, self.search, "search:")
-
-    def action_regex(self) -> None:
-        self._regex = not self._regex
-        now = ["words; x: for regular expressions", "regular expressions; x: for words"]
-        self.show_status((f"Searches for {now[self._regex]}.", "$muted"))
+        self.ask("a text", self.words, self.search, "search:")
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
-        if isinstance(self.source, KernelText) and not self._regex:
+        if isinstance(self.source, KernelText):
             return self.source.find(words, start, backwards=backwards)
-        return find_match(self.source, words, start, backwards=backwards, regex=self._regex)
+        return find_match(self.source, words, start, backwards=backwards)
 
 
 def make_repr_view(subject: Subject) -> TextView:

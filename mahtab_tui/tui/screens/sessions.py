@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -37,7 +36,6 @@ from mahtab_tui.store.session_index import (
 )
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
-from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
@@ -85,8 +83,7 @@ class Preview(Container):
             self.set_timer(_RETRY_S, lambda: self._mark(transcript, pattern))
             return
         transcript.search.begin()
-        with suppress(PatternTimeout):
-            transcript.find(pattern, 1, regex=True)
+        transcript.show_match(pattern, 1)
 
 
 MAX_SESSIONS = 100

@@ -18,7 +18,6 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
@@ -146,16 +145,16 @@ class SearchMatch(NamedTuple):
     number: int
 
 
-def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match, or the nearest. Raises `PatternTimeout`."""
+def match_position(found: SearchMatch, window: Window, pattern: re.Pattern[str]) -> RowPosition:
+    """Return the row of a match, or the nearest."""
     rows = window.rows(found.entry)
-    texts = (rows[number].text for number in range(len(rows)))
     before, nearest = 0, 0
-    for number, spans in enumerate(pattern.spans_of_all(texts)):
-        if before + len(spans) > found.number:
+    for number in range(len(rows)):
+        count = len(pattern.findall(rows[number].text))
+        if before + count > found.number:
             return RowPosition(found.entry, number)
-        before += len(spans)
-        nearest = number if spans else nearest
+        before += count
+        nearest = number if count else nearest
     return RowPosition(found.entry, nearest)
 
 
@@ -166,24 +165,20 @@ class TranscriptSearch:
         self._texts: dict[Entry, tuple[int, str]] = {}
         self._found: SearchMatch | None = None
         self.open = False
-        self.pattern: Pattern | None = None
+        self.pattern: re.Pattern[str] | None = None
 
     def begin(self) -> None:
         self._found, self.open = None, True
 
-    def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
+    def find(self, pattern: str, step: int) -> tuple[str, int | None]:
+        """pattern: in lower case."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
-        if not words or window is None:
+        if not pattern or window is None:
             return "", None
-        pattern = Pattern(words, regex=regex, any_case=True)
-        texts, sought = map(self._text, entries), words.lower()
-        counts = (
-            [len(spans) for spans in pattern.spans_of_all(texts)]
-            if regex
-            else [text.count(sought) for text in texts]
-        )
-        self.pattern, ends = pattern, list(accumulate(counts))
+        find_all = re.compile(pattern).findall
+        counts = [len(find_all(self._text(entry))) for entry in entries]
+        self.pattern, ends = re.compile(pattern, re.IGNORECASE), list(accumulate(counts))
         total = ends[-1] if ends else 0
         if not total:
             return "nothing found", None
@@ -197,10 +192,7 @@ class TranscriptSearch:
         self._found = found = SearchMatch(index, at - ends[index] + counts[index])
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
-        try:
-            shown = match_position(found, window, pattern)
-        except PatternTimeout:  # searching rows may take longer than searching the text
-            shown, self.pattern = RowPosition(found.entry, 0), None
+        shown = match_position(found, window, self.pattern)
         return f"{at + 1:,} of {total:,}", window.row_number(shown)
 
     def _text(self, entry: Entry) -> str:
@@ -325,10 +317,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if position.entry >= len(self.viewport.transcript.entries):
             return to_strip(drawn, number, width, base)
         if self.search.pattern is not None and (self.has_focus or self.search.open):
-            try:
-                drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
-            except PatternTimeout:  # searching rows may take longer than searching the text
-                self.search.pattern = None
+            drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
         hovered = self.hover_style.meta
@@ -437,13 +426,15 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         else:
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
-    def begin_find(self) -> str:
+    def begin_find(self) -> None:
         self.search.begin()
-        return ""
 
-    def find(self, words: str, step: int, *, regex: bool) -> str:
+    def find(self, words: str, step: int) -> str:
+        return self.show_match(re.escape(words.lower()), step)
+
+    def show_match(self, pattern: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(words, step, regex=regex)
+        message, row = self.search.find(pattern, step)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
         return message
