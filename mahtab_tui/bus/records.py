@@ -743,13 +743,6 @@ class Replace(Record, tag="replace", in_prompt=True):
     entry: Word
 
 
-class Pin(Record, tag="pin"):
-    """The user pinned an entry to the top of the transcript, or unpinned it."""
-
-    entry: Word
-    pinned: bool = False
-
-
 class Undo(Record, tag="user-undo", in_prompt=True):
     """Cells were undone, or redone. Text: a sentence for the user and the model."""
 

@@ -38,7 +38,7 @@ _PARTS = {
     "program": ("How to work here", ""),
     "instructions": ("Your instructions", "/instructions"),
     "skills": ("Names of skills", "/skills"),
-    "loaded-skills": ("Loaded skills", "/unload"),
+    "loaded-skills": ("Loaded skills", "/skills"),
     "mcp-servers": ("MCP servers", "/mcp"),
     "earlier-conversation": ("Summary of earlier questions", "/compact"),
     "words": ("Questions, answers, code", "/compact, or m on it"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
+from mahtab_tui.bus.records import Hide, Queue, QueueItem, Replace, emit
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import question_title
 from mahtab_tui.store.session_index import rename_session as rename_saved
@@ -31,10 +31,6 @@ class Entries:
     def hide(self, entry: str, hidden: bool) -> None:
         """Hide an entry from the model from the next question on, or show it again."""
         emit(self._log, Hide(entry=entry, hidden=hidden))
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        """Pin an entry to the top of the transcript."""
-        emit(self._log, Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str) -> None:
         """Remove an entry, and everything after it, from the model's conversation."""

@@ -95,7 +95,7 @@ class LiveSettings:
         from mahtab_tui.tui.screens.listing import ModelPicker
 
         settings = self.session.settings
-        keys = ("sub_model", "reflection_model", "suggestion_model")
+        keys = ("sub_model", "reflection_model")
         others = [(spec, f"set as {key}") for key in keys if (spec := getattr(settings, key))]
         return ModelPicker(present, others, self._ui_state.models, settings.model_access())
 
@@ -154,21 +154,11 @@ class SessionPort:
     def run_notebook_cell(self, number: int, code: str) -> None:
         run_notebook(self._app, self.session, lambda notebook: notebook.run(number, code))
 
-    def run_up_to(self, number: int | None) -> None:
-        run_notebook(self._app, self.session, lambda notebook: notebook.run_up_to(number))
-
-    def mention(self, what: str) -> None:
-        self._panes.editor.mention(what)
-        self._panes.editor.focus()
-
     def hide(self, entry: str, hidden: bool) -> None:
         self.session.entries.hide(entry, hidden)
 
     def undo(self, cell: int) -> None:
         ask_to_undo(self._app, self.session, cell)
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        self.session.entries.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
         title, file = f"Output of cell {cell}", f"cell-{cell}.txt"
@@ -225,19 +215,6 @@ class SessionPort:
 
     def find(self) -> None:
         self._panes.query_one("#transcript-find", FindRow).open()
-
-    def rebuild(self, name: str, why: str) -> None:
-        code = self.session.variable_history.code_for(name, self.session.namespace_store.missing)
-        if not code:
-            advice = "No cell of this session made it."
-        elif not self._panes.editor.is_empty:
-            advice = "Clear the input first; then Enter here puts the cells that made it there."
-        else:
-            self.edit("python", code)
-            advice = "The input has the cells that made it: read them, then run them."
-            self._app.notify(f"{why} {advice}")
-            return
-        self._app.notify(f"{why} {advice}", severity="warning")
 
     def mark_private(self, name: str, private: bool) -> None:
         self.session.kernel_control.mark_private(name, private)

@@ -321,18 +321,6 @@ async def test_fold_word_is_removed_when_its_text_is_forgotten(paste_pilot: Pilo
     assert app.editor.is_empty
 
 
-async def test_text_stays_folded_in_a_question_with_more_mentions(
-    paste_pilot: Pilot[None],
-) -> None:
-    app = app_of(paste_pilot)
-    app.editor.mode = "ask"
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
-    app.editor.mention("@cell:3")
-    assert app.area.text == "[Pasted 312 lines] @cell:3 "
-    assert app.editor.text == f"{LARGE} @cell:3 "
-
-
 async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[None]) -> None:
     pasted = "# [Pasted 312 lines]\n" * 60
     app = await paste(paste_pilot, pasted, LARGE)

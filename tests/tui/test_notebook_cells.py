@@ -124,18 +124,10 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "up")
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
-        assert {
-            "entry-run-to",
-            "entry-run-all",
-            "entry-edit",
-            "entry-hide",
-            "entry-open",
-        } <= offered(app)
-        assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
+        assert {"entry-edit", "entry-hide", "entry-open"} <= offered(app)
+        assert not {"entry-replace", "entry-undo", "entry-explain"} & offered(app)
         for keys in (
-            ["u", "enter"],
-            ["enter", "U", "enter"],
-            ["enter", "e"],
+            ["e"],
             ["enter", "r", "enter"],
             ["enter", "m"],
             ["enter", "o"],
@@ -144,26 +136,12 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "up", "enter", "o")
         assert app.calls == [
             ("place", 3, "plot()"),
-            ("up to", 3),
-            ("up to", None),
             ("replace", "python", "plot()", "place 3"),
             ("place", 3, "plot()"),
             ("hide", "place 3", True),
             ("pictures", 3),
             ("stored output", 2),
         ]
-
-
-async def test_notebook_text_only_offers_running_up_to_it() -> None:
-    app = KeysApp(notebook())
-    async with app.run_test(size=(100, 45)) as pilot:
-        await pilot.pause()
-        app.pane.focus()
-        await press(pilot, "up", "up", "up", "enter")
-        assert marked(app) == "# Title\n\nwith *words*"
-        assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
-        await press(pilot, "u", "enter", "alt+r")
-        assert app.calls == [("up to", 1), ("refused", "Only code and questions can be run again.")]
 
 
 async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
@@ -168,18 +167,6 @@ async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> N
         assert app.screen.get_selected_text() == "output"
 
 
-@pytest.mark.parametrize(("times", "text"), [(2, "frame"), (3, "frame.describe()")])
-async def test_double_click_selects_the_word_and_triple_click_the_line(
-    times: int, text: str
-) -> None:
-    app = PaneApp(cell(1, "frame.describe()"))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        await pilot.click(app.pane, offset=(5, 2), times=times)
-        await pilot.pause()
-        assert app.screen.get_selected_text() == text
-
-
 async def test_the_title_is_bright_while_the_pane_has_the_focus() -> None:
     app = PaneApp(cells(1))
     async with app.run_test(size=SIZE) as pilot:
@@ -243,7 +230,7 @@ async def test_transcript_follows_the_tail() -> None:
         assert shown(app.pane)[-1] == " ▌ output 29"
 
 
-async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
+async def test_scrolled_up_transcript_stays() -> None:
     app = PaneApp(cells(30))
     async with focused(app) as pilot:
         await pilot.press("pageup", "pageup")
@@ -252,34 +239,10 @@ async def test_scrolled_up_transcript_stays_and_counts_new_entries() -> None:
         await pilot.pause()
         after = shown(app.pane)
         assert after[:-1] == before[:-1]
-        assert after[-1].endswith("↓ 2 new")
+        assert after[-1].endswith("↓ more")
         await pilot.press("end")
         await pilot.pause()
         assert shown(app.pane)[-1].endswith("▌ output 32")
-
-
-async def test_user_actions_and_foreign_records_do_not_count_as_new() -> None:
-    app = PaneApp(cells(30))
-    async with focused(app) as pilot:
-        await pilot.press("home", "space")
-        await pilot.pause()
-        assert app.pane.marker.marked is not None
-        assert app.pane.marker.marked.collapsed
-        app.pane.fold([record(tags.USAGE, cost=0.1)])
-        assert "↓" not in shown(app.pane)[-1]
-        app.pane.fold(cells(1, first=31))
-        assert shown(app.pane)[-1].endswith("↓ 1 new")
-
-
-async def test_clicking_the_hint_goes_to_the_tail() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.action_page_up()
-        app.pane.fold(cells(1, first=31))
-        await pilot.pause()
-        await pilot.click(app.pane, offset=(app.pane.size.width - 4, app.pane.size.height - 1))
-        await pilot.pause()
-        assert shown(app.pane)[-1].endswith("▌ output 31")
 
 
 async def test_scroll_position_stays_while_entries_above_it_grow() -> None:
@@ -315,7 +278,7 @@ async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> Non
         for earlier, later in pairwise(pages):
             if later[0].startswith(" ▌ In 1 ·"):
                 break
-            assert earlier[0] == later[-1]
+            assert earlier[0].startswith(later[-1].removesuffix("↓ more").rstrip())
 
 
 async def test_top_line_stays_when_the_width_changes() -> None:
@@ -349,16 +312,6 @@ async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> Non
         app.pane.action_scroll_home()
         await pilot.pause()
         assert shown(app.pane)[2] == " ▌ cell_1"
-
-
-async def test_the_wheel_scrolls() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        before = app.pane.scroll_offset.y
-        app.pane._on_mouse_scroll_up(MouseScrollUp(app.pane, 5, 5, 0, 0, 0, False, False, False))
-        await pilot.pause()
-        assert app.pane.scroll_offset.y < before
 
 
 # Texts that are read from their beginning, such as help: the transcript shows that, not their end.

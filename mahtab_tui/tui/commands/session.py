@@ -273,11 +273,6 @@ def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
 
 
-@_session("pause /pause NAME", "Pause agent: Pause an agent, or let it continue")
-def pause_agent(context: CommandContext, name: str) -> None:
-    context.session.notice(context.session.joined_agents.pause(name))
-
-
 @_session("disconnect /disconnect NAME", "Disconnect agent: Disconnect an agent from the session")
 def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
@@ -300,22 +295,6 @@ def skills(context: CommandContext) -> None:
         context.app.notify(str(error), "error")
     else:
         context.app.push_screen(screen)
-
-
-@_session("unload-skill /unload NAME", "Unload skill: Stop giving a loaded skill to the model")
-def unload_skill(context: CommandContext, name: str) -> None:
-    from mahtab_tui.knowledge.library import SkillNotFound
-    from mahtab_tui.tui.screens.dialog import ask
-    from mahtab_tui.tui.screens.listing import ChooseOne
-
-    loaded = context.session.knowledge.loaded
-    if not name and (names := loaded.names):
-        ask(context.app, ChooseOne("Unload a skill", names, ""), partial(unload_skill.run, context))
-        return
-    try:
-        loaded.unload(name)
-    except SkillNotFound as error:
-        context.app.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
 @_session(

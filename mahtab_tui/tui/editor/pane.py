@@ -149,10 +149,6 @@ class EditorPane(Widget):
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
-    def mention(self, target: str) -> None:
-        question = self._area.text.rstrip() if self.mode == "ask" else ""
-        self.mode, self.text = "ask", f"{question} {target} ".lstrip()
-
     def toggle_mode(self) -> None:
         self.mode = "ask" if self.mode == "python" else "python"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question
 from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
@@ -18,20 +18,11 @@ from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
-from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
+from mahtab_tui.tui.transcript.output import FRAME, VALUE
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import SessionPort
-
-MOST_FIGURES = 4
-_LONGEST_FIGURE = 24
-
-
-def has_pictures(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and any(
-        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
-    )
 
 
 def has_error(entry: Entry) -> bool:
@@ -46,45 +37,23 @@ def _can_run(entry: Entry) -> bool:
     return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
 
 
-def notebook_number(entry: Entry) -> int | None:
-    return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
-
-
 _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-open": _has_output,
     "entry-copy-output": _has_output,
     "entry-edit": _can_run,
     "entry-again": _can_run,
-    "entry-run-to": lambda entry: notebook_number(entry) is not None,
-    "entry-run-all": lambda entry: notebook_number(entry) is not None,
     "entry-replace": lambda entry: (
         isinstance(entry, Question)
         or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
     ),
     "entry-explain": has_error,
-    "entry-frames": has_error,
-    "entry-mention": lambda entry: (
-        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
-    ),
 }
 
 
-def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
+def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
     offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
-    offered |= {"entry-pinned": pinned, "entry-undo": undoable}
-    commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
-    return [*commands, *_figure_rows(entry)]
-
-
-def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    figures = entry.own_figures if isinstance(entry, Words) else []
-    rows: list[PaneCommand] = []
-    for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
-        shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
-        title = f"Go to where {shown} comes from (cell {cell})"
-        id, action = f"entry-figure-{len(rows) + 1}", f"go_to_cell({cell})"
-        rows.append(PaneCommand(id, action, "", title, "", "Transcript", menu=True))
-    return rows
+    offered["entry-undo"] = undoable
+    return [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
@@ -139,10 +108,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         from mahtab_tui.tui.screens.dialog import open_menu
 
         if (entry := self.marker.marked) is not None:
-            pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, entry.plain_text, entry_menu(entry, pinned=pinned, undoable=undoable))
+            open_menu(self, entry.plain_text, entry_menu(entry, undoable=undoable))
 
     def action_copy_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
@@ -169,17 +137,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             case _:
                 self._refuse("Only code and questions can be run again.")
 
-    def action_run_up_to(self) -> None:
-        entry = self.marker.marked
-        number = None if entry is None else notebook_number(entry)
-        if number is None:
-            self._refuse("This entry is not a notebook cell.")
-        else:
-            self._port.run_up_to(number)
-
-    def action_run_all(self) -> None:
-        self._port.run_up_to(None)
-
     def action_explain_error(self) -> None:
         entry = self.marker.marked
         if entry is not None and entry.removed:
@@ -200,22 +157,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         cell = self.viewport.transcript.last_error
         code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
         return code if is_prose(code) else ""
-
-    def action_mention(self) -> None:
-        cell = self._marked_cell
-        if cell is not None and has_pictures(cell) and cell.number is not None:
-            self._port.mention(f"@cell:{cell.number}")
-        else:
-            self._refuse("This entry has no picture.")
-
-    def action_open_frames(self) -> None:
-        cell = self._marked_cell
-        if cell is not None and cell.frames:
-            self._port.open_frames(cell, cell.own_frame)
-        elif cell is not None and has_error(cell):
-            self._refuse("The location of this error is not known.")
-        else:
-            self._refuse("This entry has no error.")
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
@@ -267,28 +208,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif pictures and not cell.output.omitted:
             self._port.open_pictures(number, pictures)
         elif cell.frames and not cell.output.omitted:
-            self.action_open_frames()
+            self._port.open_frames(cell, cell.own_frame)
         elif cell.number is None:
             self._port.open_stored_output(number)
         elif not cell.status:
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(cell.number)
-
-    def action_scroll_table(self, step: int) -> None:
-        cell, window = self._marked_cell, self.viewport.window
-        if cell is not None and window is not None:
-            tables = [line for line in cell.output if isinstance(line, DisplayLine)]
-            if True in {scroll_table(line, step, window.width) for line in tables}:
-                self.redraw_entry(cell)
-
-    def action_pin_entry(self) -> None:
-        entry = self.marker.marked
-        if entry is not None and entry.key:
-            pinned = {each.key for each in self.viewport.transcript.pinned}
-            self._port.pin(entry.key, entry.key not in pinned)
-        elif entry is not None:
-            self._refuse("Only cells, questions and answers can be pinned.")
 
     def action_fold_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
@@ -297,14 +223,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     def action_find(self) -> None:
         self._port.find()
-
-    def action_go_to_pinned(self) -> None:
-        pinned = [entry for entry in self.viewport.transcript.pinned if can_be_marked(entry)]
-        at = pinned.index(self.marker.entry) + 1 if self.marker.entry in pinned else 0
-        if pinned:
-            self.mark_and_show(pinned[at % len(pinned)])
-        else:
-            self._refuse("Nothing is pinned.")
 
 
 def _about_error(cell: Cell) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import get_character_cell_size
 from rich.style import Style
 from textual.events import Click
-from textual.geometry import Offset
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
@@ -20,7 +18,6 @@ from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
-from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
@@ -32,7 +29,6 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
-from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
@@ -43,8 +39,6 @@ if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
 _SHIFT = 32
-
-_WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
 def position_to_number(position: RowPosition) -> int:
@@ -77,16 +71,6 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
                     parts.append("\n")
                 parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
-
-
-def word_at(text: str, cell: int) -> tuple[int, int]:
-    """Return the span of the word at a cell; empty past the end."""
-    for position, character in enumerate(text):
-        cell -= get_character_cell_size(character)
-        if cell < 0:
-            words = (match.span() for match in _WORD.finditer(text))
-            return next((span for span in words if span[1] > position), (0, 0))
-    return len(text), len(text)
 
 
 def can_be_marked(entry: Entry) -> bool:
@@ -269,13 +253,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         viewport = self.viewport
         if viewport.window is None:
             return
-        self._placing, pinned = True, viewport.pinned
+        self._placing, greeting = True, viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
         self.set_row_count(self.height_of_all)
         self.scroll_target_y = self.scroll_y = viewport.first
         self._placing = False
-        if self.marker.keep_visible() | (viewport.pinned != pinned):
+        if self.marker.keep_visible() | (viewport.greeting_rows != greeting):
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
@@ -303,8 +287,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             style = palette.text + BOLD if self.has_focus else palette.muted
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
-            pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
-            return to_strip(pinned, None, width, base, self._picture_strip(pinned))
+            return to_strip(self.viewport.greeting_rows[y - TITLE_HEIGHT], None, width, base)
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         if y == self.size.height - 1 and (hint := self.viewport.hint):
             return overlay_hint(strip, hint, base + palette.moon, width)
@@ -320,11 +303,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
-        hovered = self.hover_style.meta
-        if marked:
-            drawn = underline_links(drawn)
-        elif FIGURE in hovered and hovered["offset"][1] == number:
-            drawn = underline_links(drawn, hovered["offset"][0])
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(number)) is not None:
             start, end = span
@@ -345,13 +323,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             if self._drawings.get(picture):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
-    def _picture_rows(self) -> Iterator[tuple[int, Picture]]:
-        """Yield the visible rows with a picture, by their distance from the title."""
-        rows = [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
-        return ((y, row.picture[0]) for y, row in enumerate(rows) if row.picture is not None)
-
     def _visible_pictures(self) -> Iterable[Picture]:
-        return dict.fromkeys(picture for _, picture in self._picture_rows())
+        return dict.fromkeys(row.picture[0] for row in self._drawn_rows if row.picture)
 
     def _picture_strip(self, row: Row) -> Strip | None:
         if row.picture is None:
@@ -362,9 +335,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
-        for y, shown in self._picture_rows():
-            if shown == picture:
-                self.refresh_line(self.scroll_offset.y + TITLE_HEIGHT + y)
+        for y, row in enumerate(self._drawn_rows):
+            if row.picture is not None and row.picture[0] == picture:
+                self.refresh_line(self.scroll_offset.y + self.head + y)
 
     def _show_picture_text(self, picture: Picture) -> None:
         for entry in self.viewport.transcript.entries:
@@ -420,12 +393,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._scroll(row)
         self.refresh()
 
-    def action_go_to_cell(self, number: int) -> None:
-        if (cell := self.viewport.transcript.cell(number)) is not None:
-            self.mark_and_show(cell)
-        else:
-            self.app.notify(f"Cell {number} is no longer in the transcript.")
-
     def begin_find(self) -> None:
         self.search.begin()
 
@@ -452,22 +419,5 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        if (window := self.viewport.window) is None:
-            return
-        hint = self.viewport.hint
-        if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
-            self.action_scroll_end()
-        cell = event.style.meta.get(FIGURE)
-        clicked = event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection
-        if cell is not None and clicked:
-            self.action_go_to_cell(cell)
-        if event.chain not in (2, 3) or event.y < self.head:
-            return
-        event.prevent_default()
-        position = self.viewport.position(self.scroll_offset.y + event.y - self.head)
-        if position is None:
-            return
-        text = window.row(position).text
-        start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
-        number = position_to_number(position)
-        self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
+        if event.chain > 1:  # Textual would select everything
+            event.prevent_default()
