@@ -105,8 +105,6 @@ class Cell(Entry):
     approval: str = ""
     """One of "waiting", "skipped", "stopped" and "refused"; after a crash, "cut off" and "not
     run"."""
-    part: str = ""
-    """Its number among the waiting blocks, such as "1/2"."""
     reason: str = ""
     edited: bool = False
     output: OutputBuffer = field(default_factory=OutputBuffer)

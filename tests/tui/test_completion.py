@@ -46,7 +46,6 @@ class Kernel:
         self.free = threading.Event()
         self.free.set()
         self.asked: list[str] = []
-        self.pending = 0
         """Answers that say that there will soon be others."""
 
     def complete(self, code: str, cursor: int) -> Completions:
@@ -54,9 +53,6 @@ class Kernel:
         assert self.free.wait(30)
         if self.busy:
             raise KernelError("The kernel does not answer.")
-        if self.pending:
-            self.pending -= 1
-            return Completions(cursor, (), 0, pending=True)
         return checked(Completions, complete(NAMESPACE, code, cursor))
 
 
@@ -196,22 +192,6 @@ async def test_list_waiting_for_its_reply_shows_only_fitting_items(
     assert app_of(pilot).editor.text == "prices"
 
 
-async def test_completions_of_a_starting_server_are_requested_again(
-    pilot: Pilot[None], kernel: Kernel
-) -> None:
-    kernel.pending = 3
-    await write_pri(pilot)
-    assert kernel.pending == 0
-
-
-async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
-    await write_pri(pilot)
-    gone = shown(pilot).items[1]
-    await write(pilot, "ce(")
-    app_of(pilot).area.completer.accept(gone)
-    assert app_of(pilot).editor.text == "price("
-
-
 async def test_list_closes_when_the_kernel_does_not_answer(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
@@ -225,13 +205,6 @@ async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -
     await write(pilot, "`pri")
     await pilot.press("tab")
     assert kernel.asked == []
-
-
-async def test_click_inserts_a_row(pilot: Pilot[None]) -> None:
-    await write_pri(pilot)
-    await pilot.pause()
-    await pilot.click(CompletionList, offset=(3, 1))
-    assert app_of(pilot).editor.text == "prices"
 
 
 async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:

@@ -21,7 +21,6 @@ from tests.tui.editor_app import (
     editing,
     press_at_once,
     text_of,
-    until,
     write,
 )
 
@@ -143,18 +142,6 @@ async def test_text_copied_by_the_program_is_pasted_clean(pilot: Pilot[None]) ->
     app_of(pilot).copy_to_clipboard(">>> x\x1b[2J = 1")
     await pilot.press("ctrl+v")
     assert app_of(pilot).editor.text == "x = 1"
-
-
-@pytest.mark.parametrize(
-    ("cursor", "pair"),
-    [((0, 1), {(0, 1), (1, 4)}), ((1, 5), {(0, 1), (1, 4)}), ((0, 4), set()), ((1, 0), set())],
-)
-async def test_the_brackets_at_or_before_the_cursor_are_marked(
-    pilot: Pilot[None], cursor: tuple[int, int], pair: set[tuple[int, int]]
-) -> None:
-    put(pilot, "f(')',\n  1 )", cursor=cursor)
-    area = app_of(pilot).area
-    assert {(row, span.start) for row in range(2) for span in area.get_line(row).spans} == pair
 
 
 async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
@@ -284,27 +271,6 @@ async def test_backspace_deletes_a_folded_text_at_once(paste_pilot: Pilot[None])
     assert app.area.text == "a "
 
 
-async def test_deleting_a_word_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
-    await write(paste_pilot, "a b ")
-    app = await paste(paste_pilot, LARGE)
-    await paste_pilot.press("ctrl+w")
-    assert app.area.text == "a b "
-    await paste_pilot.press("ctrl+w")
-    assert app.area.text == "a "
-
-
-@pytest.mark.parametrize("key", ["delete", "alt+delete"])
-async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
-    paste_pilot: Pilot[None], key: str
-) -> None:
-    app = await paste(paste_pilot, LARGE)
-    await write(paste_pilot, "cd")
-    await paste_pilot.press("home", key)
-    assert app.area.text == "cd"
-    await paste_pilot.press("delete")
-    assert app.area.text == "d"
-
-
 async def test_folded_open_block_is_not_complete(paste_pilot: Pilot[None]) -> None:
     app = await paste(paste_pilot, LARGE + "\nif x:")
     await paste_pilot.press("enter")
@@ -328,26 +294,6 @@ async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[N
 
 
 # Finding a text in the input, and the colours of the prompt's own lines.
-
-
-@pytest.mark.parametrize(
-    ("text", "start", "end"),
-    [
-        ("!ls", 0, 1),
-        ("x = !ls", 4, 5),
-        ("  %time f(x)", 2, 7),
-        ("%%time", 0, 6),
-        ("df.head??", 7, 9),
-        ("?df", 0, 1),
-        ("größe?", 7, 8),
-    ],
-)
-async def test_prompt_signs_are_coloured(
-    find_pilot: Pilot[None], text: str, start: int, end: int
-) -> None:
-    app = app_of(find_pilot)
-    app.editor.text = text
-    await until(find_pilot, lambda: (start, end, "keyword") in app.area._highlights[0])
 
 
 # Text that was in the editor does not stay in memory.

@@ -347,19 +347,6 @@ async def test_undrawable_pictures_stay_half_blocks(
         assert (len(tried), kitty.sent) == (1, [])
 
 
-async def test_picture_hidden_from_the_model_stays_dimmed(
-    make_app: MakeApp, kitty: GraphicsTerminal
-) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        shown = list(kitty.stored)
-        entry = watched.pane.viewport.transcript.entries[-1].key
-        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
-        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
-        assert watched.misplaced == []
-
-
 async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
     async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watched(pilot, kitty)

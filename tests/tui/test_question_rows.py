@@ -249,24 +249,6 @@ async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
     assert lines(pilot)[0].endswith("… ✕ ")
 
 
-@pytest.mark.parametrize("offset", [-1, 0, 1])
-async def test_clicking_on_or_near_the_cross_withdraws_an_input(
-    pilot: Pilot[None], offset: int
-) -> None:
-    await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
-    assert actions(pilot) == [("cancelled", 2)]
-
-
-@pytest.mark.parametrize("offset", [-2, 2])
-async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], offset: int) -> None:
-    await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
-    assert actions(pilot) == []
-    await pilot.press("delete")
-    assert actions(pilot) == [("cancelled", 2)]
-
-
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await queue(pilot, *"abcdef")
     queue_row_of(pilot).focus()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
-from textual.events import Click, Key
+from textual.events import Key
 from textual.geometry import Offset
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -37,10 +35,6 @@ class CompletionList(Widget):
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
-
-    @dataclass
-    class Picked(Message):
-        item: Completion
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,12 +111,6 @@ class CompletionList(Widget):
         more = f" · {total:,} in all" if self._more or total > ROWS else ""
         return Content.styled(f" {keys}{more}", "$muted")
 
-    def on_click(self, event: Click) -> None:
-        event.stop()
-        index = self._top + event.y
-        if event.y < ROWS and index < len(self.items):
-            self.post_message(self.Picked(self.items[index]))
-
 
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
@@ -133,9 +121,6 @@ _TRIGGER = re.compile(
 """Text that triggers completion; last, an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
-
-_PENDING_RETRY = 0.3
-"""Seconds until another request, while an MCP server starts."""
 
 
 class CompletionRequest(NamedTuple):
@@ -173,7 +158,7 @@ class Completer:
         elif event.key == "escape":
             self.close()
         elif event.key == "enter" and shown.requested:
-            self.accept(shown.chosen)
+            self._insert(shown.chosen)
         else:
             if event.key == "enter":
                 self.close()
@@ -184,7 +169,7 @@ class Completer:
         """Insert or request completions; return False if Tab acts on the text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
-            self.accept(self._list.chosen)
+            self._insert(self._list.chosen)
             return True
         useful = before.strip() if area.python else self._starts_mention_or_command(before)
         if self._completer_for(area.python) is None or not area.selection.is_empty or not useful:
@@ -213,10 +198,6 @@ class Completer:
     def close(self) -> None:
         self._fetcher.forget("completion")
         self._list.close()
-
-    def accept(self, item: Completion) -> None:
-        if self._list.is_open and item in self._list.items:
-            self._insert(item)
 
     def _insert(self, item: Completion) -> None:
         self.close()
@@ -254,14 +235,13 @@ class Completer:
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
-    def _ask(self, *, by_key: bool, pause: float = 0.0) -> None:
+    def _ask(self, *, by_key: bool) -> None:
         area = self._area
         request = CompletionRequest(area.text, area.cursor_index, by_key, area.python)
         self._fetcher.ask(
             "completion",
             partial(self._ask_kernel, request),
             partial(self.handle_response, request),
-            pause=pause,
         )
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
@@ -284,8 +264,6 @@ class Completer:
             self._show(found, request)
         else:
             self.close()
-        if found is not None and found.pending:
-            self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
     def _show(self, found: Completions, request: CompletionRequest) -> None:
         code, items, by_key = request.code, found.items, request.by_key

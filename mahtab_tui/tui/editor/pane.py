@@ -44,7 +44,6 @@ PAUSE = 0.15
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _PROSE = "This is not Python · F2 asks the model instead"
-_IS_PYTHON = "This is Python · F2, then Enter, runs it"
 
 
 class EditorPane(Widget):
@@ -183,14 +182,11 @@ class EditorPane(Widget):
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
-        from mahtab_tui.tui.editor.pasting import is_code, is_prose
+        from mahtab_tui.tui.editor.pasting import is_prose
 
-        text, offer = self._area.whole_text, ""
-        self._resolve_mentions(text if self.mode == "ask" else "")
-        if self.mode == "ask":
-            offer = _IS_PYTHON if is_code(text) else ""
-        elif is_prose(text):
-            offer = _PROSE
+        text, is_question = self._area.whole_text, self.mode == "ask"
+        self._resolve_mentions(text if is_question else "")
+        offer = _PROSE if not is_question and is_prose(text) else ""
         if offer != self._offer:
             self._offer = offer
             self._draw_hint()
@@ -235,11 +231,6 @@ class EditorPane(Widget):
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
         self._card.close()
-
-    @on(CompletionList.Picked)
-    def _picked(self, message: CompletionList.Picked) -> None:
-        message.stop()
-        self._area.completer.accept(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

@@ -12,7 +12,6 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.attachments import is_large
 from mahtab_tui.tui.editor.code_area import (
     STEP,
-    find_source_spans,
     strip_literals,
 )
 from mahtab_tui.worker.magics import parse_python, transform
@@ -46,12 +45,7 @@ def is_complete(source: str) -> bool:
 
 
 def next_indent(before: str) -> str:
-    start = before.rfind("\n") + 1
-    # A string or bracket that ends on this line belongs to the line on which it starts.
-    for span in sorted(find_source_spans(before), reverse=True):
-        if span.start < start <= span.end:
-            start = before.rfind("\n", 0, span.start) + 1
-    statement = before[start:]
+    statement = before[before.rfind("\n") + 1 :]
     indent = statement[: len(statement) - len(statement.lstrip())]
     if strip_literals(statement).rstrip().endswith((":", "(", "[", "{")):
         return indent + STEP
@@ -101,18 +95,6 @@ def _strip_fences(text: str) -> str:
 CLASSIFIED = 2_000
 """Characters of a text that is classified at each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
-_CODE_NODES = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Attribute,
-    ast.BinOp,
-    ast.Call,
-    ast.Compare,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Subscript,
-)
 
 
 def is_prose(text: str) -> bool:
@@ -121,11 +103,6 @@ def is_prose(text: str) -> bool:
     if len(text) > CLASSIFIED or len(words) < 3 or parse_python(text) is not None:
         return False
     return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
-
-
-def is_code(text: str) -> bool:
-    tree = parse_python(text) if len(text) <= CLASSIFIED else None
-    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
 class Pastes:
@@ -149,6 +126,5 @@ class Pastes:
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
-    def word_at(self, text: str, *, end: bool) -> str:
-        matches = text.endswith if end else text.startswith
-        return next(filter(matches, self._texts), "")
+    def word_at_end(self, text: str) -> str:
+        return next(filter(text.endswith, self._texts), "")

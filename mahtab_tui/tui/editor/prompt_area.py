@@ -132,7 +132,6 @@ class PromptArea(CodeArea):
         self.completer.close()
 
     def watch_selection(self, selection: Selection) -> None:
-        super().watch_selection(selection)
         if self.is_mounted and not self.typing:
             self.completer.close()
 
@@ -237,28 +236,12 @@ class PromptArea(CodeArea):
     def action_delete_left(self) -> None:
         if not self.text:
             self._change_mode("python")
-        elif not self._delete_paste(left=True):
+        elif self._pastes is not None and self.selection.is_empty:
+            row, column = self.cursor_location
+            before = self.document.get_line(row)[:column]
+            if word := self._pastes.word_at_end(before):
+                self._delete_via_keyboard((row, column - len(word)), (row, column))
+            else:
+                super().action_delete_left()
+        else:
             super().action_delete_left()
-
-    def action_delete_word_left(self) -> None:
-        if not self._delete_paste(left=True):
-            super().action_delete_word_left()
-
-    def action_delete_right(self) -> None:
-        if not self._delete_paste(left=False):
-            super().action_delete_right()
-
-    def action_delete_word_right(self) -> None:
-        if not self._delete_paste(left=False):
-            super().action_delete_word_right()
-
-    def _delete_paste(self, *, left: bool) -> bool:
-        if self._pastes is None or not self.selection.is_empty:
-            return False
-        row, column = self.cursor_location
-        line = self.document.get_line(row)
-        word = self._pastes.word_at(line[:column] if left else line[column:], end=left)
-        if word:
-            other = column - len(word) if left else column + len(word)
-            self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
-        return bool(word)

@@ -122,42 +122,24 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 class FigureMarks:
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
-        self._styles: dict[str, Style] = {}
+        self._missing = {plain(figure.text) for figure in figures if not figure.found}
+        self._style = palette.muted + UNDERLINE
         self._code = palette.panel.bgcolor
-        for figure in figures:
-            if not figure.found:
-                self._styles[plain(figure.text)] = palette.muted + UNDERLINE
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Style the figures; inline code gets its backticks back for the search."""
-        ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
-        text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
-        marks = [
-            (start, end, style)
-            for start, end in figure_spans(text)
-            if (style := self._styles.get(text[start:end]))
-        ]
-        return list(_apply_marks(spans, ticks, marks)) if marks else spans
-
-
-def _apply_marks(
-    spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
-) -> Iterator[Span]:
-    number, position = 0, 0
-    for (text, style), tick in zip(spans, ticks, strict=True):
-        position += len(tick)
-        done, end_of_text = 0, position + len(text)
-        while number < len(marks) and marks[number][0] < end_of_text:
-            start, end, mark = marks[number]
-            first, last = max(start - position, done), min(end - position, len(text))
-            yield text[done:first], style
-            yield text[first:last], style + mark
-            done = last
-            if end > end_of_text:
-                break
-            number += 1
-        yield text[done:], style
-        position = end_of_text + len(tick)
+        """Underline the figures that were not found."""
+        marked: list[Span] = []
+        for text, style in spans:
+            if style.bgcolor == self._code and f"`{text}`" in self._missing:
+                marked.append((text, style + self._style))
+                continue
+            done = 0
+            for start, end in figure_spans(text):
+                if text[start:end] in self._missing:
+                    marked += [(text[done:start], style), (text[start:end], style + self._style)]
+                    done = end
+            marked.append((text[done:], style))
+        return marked
 
 
 READING_WIDTH = 100

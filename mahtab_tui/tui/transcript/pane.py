@@ -14,7 +14,6 @@ from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
-from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
@@ -150,13 +149,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def question_about_error(self) -> str:
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
-
-    @property
-    def failed_prose(self) -> str:
-        """The question that the user just ran as Python; else empty."""
-        cell = self.viewport.transcript.last_error
-        code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
-        return code if is_prose(code) else ""
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked

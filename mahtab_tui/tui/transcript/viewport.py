@@ -164,6 +164,8 @@ class Viewport:
         self.greeting_rows: list[Row] = []
         self.height = 0
         self._read_entry: Entry | None = None
+        self._seen = 0
+        """Entries when the user scrolled up."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         doing = self.transcript.activity
@@ -264,6 +266,8 @@ class Viewport:
         self.go(position, following=at_end)
 
     def go(self, position: RowPosition, *, following: bool) -> None:
+        if self.following and not following:
+            self._seen = len(self.transcript.entries)
         self.top, self.following, self.transcript.opened = position, following, None
         self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
 
@@ -329,4 +333,5 @@ class Viewport:
 
     @property
     def hint(self) -> str:
-        return " ↓ more " if len(self) > self.first + self.page else ""
+        has_new = self.following or len(self.transcript.entries) > self._seen
+        return " ↓ more " if has_new and len(self) > self.first + self.page else ""
