@@ -67,11 +67,13 @@ class DisplayLine(OutputLine):
     data: str = ""
     value: str = ""
     """The key with which the kernel opens a table; empty if it cannot."""
+    offset: int = 0
+    """Columns of a wide table that the user has scrolled past."""
     unreadable: bool = False
 
     @property
     def state(self) -> tuple[object, ...]:
-        return self.text, self.mime, self.unreadable
+        return self.text, self.mime, self.unreadable, self.offset
 
     def drop_value(self) -> None:
         self.mime = self.data = self.value = ""

@@ -84,14 +84,26 @@ class Greeter:
         self._fetcher = Fetcher(panes)
 
     def greet(self) -> None:
-        lines: GreetingLines = (
+        files = self._session.files
+        table = next((file.name for file in files if file.is_table), "")
+        text = next((file.name for file in files if file.is_long_text), "")
+        lines = [
             ("◐", "One Python namespace, shared by you and a language model."),
             ("`", "Type Python; press backtick and ask the model instead."),
-            ("F1", "shows all keys."),
-        )
+        ]
+        if table:
+            lines.append(("Ask", f"` what stands out in {table}?"))
+            lines.append(("Look", f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."))
+        if text:
+            call = f'rlm("what failed, and why?", {text})'
+            lines.append(("Search", f"{call} reads all of it, part by part."))
+        lines.append(("F1", "shows all keys."))
+        if not files:
+            lines.append(("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"))
         if self._session.model == "demo":
-            lines += (("Model", "demo: canned rules. Type /model to connect a real one."),)
-        self._panes.greet(lines)
+            demo = "demo: offline, canned rules. Type /model to connect a real one."
+            lines.append(("Model", demo))
+        self._panes.greet(tuple(lines))
 
     def fold(self, records: Sequence[Record]) -> None:
         """After a failed import, say how to get the module."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -46,6 +47,10 @@ TINY_LINES = 8
 SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
 MAIN_COLUMNS = 126
 NAMESPACE_PERCENT = 55
+STEP_PERCENT = 4
+
+
+Direction = Literal["wider", "narrower", "taller", "shorter"]
 
 
 class PaneLayout(BaseModel):
@@ -63,6 +68,15 @@ class PaneLayout(BaseModel):
             return width * self.side // 100
         return min(
             max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS), width * MAX_SIDE_PERCENT // 100
+        )
+
+    def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
+        step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
+        if how in ("wider", "narrower"):
+            shown = math.ceil(100 * self.side_columns(width) / max(1, width))
+            return self.with_side(shown + step)
+        return self.with_namespace(
+            (namespace if self.namespace_height is None else self.namespace_height) + step
         )
 
     def with_side(self, percent: int) -> PaneLayout:
@@ -391,6 +405,12 @@ class Panes(Screen[None]):
             self.pane_layout = self.pane_layout.with_namespace(
                 round(100 * (message.y - side.region.y) / max(1, side.region.height))
             )
+
+    def resize(self, direction: Direction) -> None:
+        namespace = round(
+            100 * self.namespace.region.height / max(1, self.query_one("#side").region.height)
+        )
+        self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
 
     def toggle_side(self) -> None:
         self.pane_layout = self.pane_layout.toggled_side(self.size.width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -129,6 +130,7 @@ class VariableRows:
         self.filter = ""
         self.specials = False
         self.private: set[str] = set()
+        self.watched: set[str] = set()
 
     def fold(self, records: Sequence[Record]) -> bool:
         from mahtab_tui.bus.records import Namespace, Private
@@ -164,12 +166,13 @@ class VariableRows:
         self.shown = [
             row
             for row in self._rows.values()
-            if (self.specials or not row.is_special) and row.matches(self.filter)
+            if row.name in self.watched
+            or ((self.specials or not row.is_special) and row.matches(self.filter))
         ]
         self.shown.sort(key=SORTS[self.sort])
         # `df` typed in full means df, not pldf.
         wanted = self.filter.lower()
-        self.shown.sort(key=lambda row: row.name.lower() != wanted)
+        self.shown.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))
         if self._layout is not None:
             width, _ = self._layout
             marks = len(PRIVATE) + 1 if self.private else 0
@@ -206,7 +209,7 @@ class VariableRows:
         if not self.shown:
             return Row([(self._sentence[index], palette.muted)])
         row = self.shown[index]
-        mark = f"{PRIVATE} " * (row.name in self.private)
+        mark = "● " * (row.name in self.watched) + f"{PRIVATE} " * (row.name in self.private)
         quiet = palette.muted if row.change in ("restoring", "absent") else None
         spans: list[Span] = [
             (fit_text(mark + row.label, columns.name) + " ", quiet or BOLD),
@@ -256,7 +259,7 @@ class VariableRows:
         return Row([(line, self._layout[1].muted)])
 
 
-_PORT_ACTIONS = ("open", "mark_private", "delete")
+_PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
@@ -326,8 +329,9 @@ class NamespacePane(RowsView, can_focus=True):
     def _filter(self, text: str) -> None:
         self.variables.filter = text
         self._refresh_rows()
-        if text:
-            self.go_to(0)
+        if text:  # watched variables stay at the top, even if they do not match
+            matches = [row.matches(text) for row in self.variables.shown]
+            self.go_to(matches.index(True) if True in matches else 0)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
@@ -350,6 +354,33 @@ class NamespacePane(RowsView, can_focus=True):
     def action_open(self) -> None:
         if (row := self._row_at_cursor) is not None and self._port is not None:
             self._port.inspect_variable(row.name)
+        elif self._port is not None and self.variables.shown:
+            row = self.variables.shown[self.cursor]
+            if row.change == "absent":
+                self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
+
+    def action_rename(self) -> None:
+        from mahtab_tui.tui.screens.dialog import Prompt, ask
+
+        if (row := self._row_at_cursor) is None or (port := self._port) is None:
+            return
+
+        def chosen(new: str) -> None:
+            name = unicodedata.normalize("NFKC", new)
+            if new == row.name:
+                return
+            if not _is_name(new):
+                self.app.notify(f"{new} is not a valid variable name.", severity="warning")
+            elif name in self.variables:
+                problem = f"There is already a variable {new}; nothing was renamed."
+                self.app.notify(problem, severity="warning")
+            else:
+                if row.name in self.variables.private:
+                    port.mark_private(name, True)
+                old = _variable_expression(row.name)
+                port.run(f"{new} = {old}; del {old}")
+
+        ask(self.app, Prompt(f"New name for {row.label}", row.label), chosen)
 
     def action_mark_private(self) -> None:
         if (row := self._row_at_cursor) is not None and self._port is not None:
@@ -366,6 +397,19 @@ class NamespacePane(RowsView, can_focus=True):
                 yes="Delete",
                 no="Keep",
             )
+
+    def action_copy_name(self) -> None:
+        from mahtab_tui.tui.external import copy
+
+        if (row := self._row_at_cursor) is not None:
+            copy(self.app, row.label)
+
+    def action_watch_variable(self) -> None:
+        if (row := self._row_at_cursor) is not None:
+            self.variables.watched ^= {row.name}
+            self._refresh_rows()
+            if row in self.variables.shown:
+                self.go_to(self.variables.shown.index(row))
 
     def action_sort(self) -> None:
         sorts = list(SORTS)

@@ -403,7 +403,7 @@ def test_failed_import_gives_a_hint(start: Start, project: Path) -> None:
     venv.create(project / ".venv", with_pip=False)
     (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text("")
     screen = start("--python", "plain", "--model", "demo", lines=24)
-    screen.wait(r"Model +demo: canned rules\. Type /model")
+    screen.wait(r"Model +demo: offline, canned rules\. Type /model")
     screen.enter("import sklearn", "This Python has no sklearn: %pip install scikit-learn")
     screen.enter("import numpy", r"\.venv has numpy: /python \.venv")
 

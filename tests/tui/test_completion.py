@@ -46,6 +46,7 @@ class Kernel:
         self.free = threading.Event()
         self.free.set()
         self.asked: list[str] = []
+        self.pending = 0
         """Answers that say that there will soon be others."""
 
     def complete(self, code: str, cursor: int) -> Completions:
@@ -53,6 +54,9 @@ class Kernel:
         assert self.free.wait(30)
         if self.busy:
             raise KernelError("The kernel does not answer.")
+        if self.pending:
+            self.pending -= 1
+            return Completions(cursor, (), 0, pending=True)
         return checked(Completions, complete(NAMESPACE, code, cursor))
 
 
@@ -190,6 +194,14 @@ async def test_list_waiting_for_its_reply_shows_only_fitting_items(
     assert [item.label for item in shown(pilot).items] == ["prices"]
     await pilot.press("tab")
     assert app_of(pilot).editor.text == "prices"
+
+
+async def test_completions_of_a_starting_server_are_requested_again(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
+    kernel.pending = 3
+    await write_pri(pilot)
+    assert kernel.pending == 0
 
 
 async def test_list_closes_when_the_kernel_does_not_answer(

@@ -512,6 +512,19 @@ async def test_long_question_is_scanned_off_the_main_thread(
     assert threading.main_thread() not in threads
 
 
+async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[None]) -> None:
+    editor = app_of(mention_pilot).editor
+    await write(mention_pilot, "x = 1")
+    editor.mention("@cell:3")
+    assert (editor.mode, editor.text) == ("ask", "@cell:3 ")
+    await mention_pilot.press("ctrl+z")
+    assert editor.text == "x = 1", "what stood there can be had back"
+    editor.text = "what is "
+    editor.mention("@cell:4")
+    assert editor.text == "what is @cell:4 "
+    await until(mention_pilot, lambda: "@cell:4" in shown(mention_pilot, "#hint"))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
 def test_many_mentions_are_inserted_together(
     snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]

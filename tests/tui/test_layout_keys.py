@@ -186,6 +186,20 @@ async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key:
         assert app.focused in app.screen.focus_chain
 
 
+async def test_keys_move_the_splitters(app: MahtabApp, pilot: Pilot[int]) -> None:
+    app.panes.fold_searches(running())
+    await until(pilot, lambda: bool(app.query_one(SearchTreePane).region))
+    side, namespace = app.query_one("#side"), app.query_one("#namespace")
+    width, height = side.region.width, namespace.region.height
+    await pilot.press("alt+left", "alt+down")
+    await pilot.pause()
+    assert side.region.width > width
+    assert namespace.region.height > height
+    await pilot.press("alt+right", "alt+up")
+    await pilot.pause()
+    assert (side.region.width, namespace.region.height) == (width, height)
+
+
 async def test_the_mouse_drags_the_splitters(app: MahtabApp, pilot: Pilot[int]) -> None:
     await pilot.pause()
     await pilot.mouse_down("#side-splitter", offset=(0, 5))

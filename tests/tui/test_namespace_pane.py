@@ -234,11 +234,41 @@ async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> No
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
 
 
-@pytest.mark.parametrize(("key", "cells"), [("y", ["del data"]), ("n", [])])
-async def test_delete_runs_as_a_cell_of_the_user(
+async def test_watched_variable_stays_on_top_and_can_be_filtered(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("down", "down", "space")
+    assert names(pilot)[0].startswith("●")
+    assert "● b" in lines(pilot)[2]
+    assert pane_of(pilot).cursor == 0
+    await emit_records(pilot, changes(5, change("newer", "str", "'new'")))
+    assert "● b" in lines(pilot)[2]
+    await pilot.press("ctrl+f", *"newer")
+    assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
+        True,
+        True,
+        1,
+    ]
+    await pilot.press("escape", "home", "space")
+    assert "● b" not in "\n".join(lines(pilot))
+
+
+@pytest.mark.parametrize(
+    ("keys", "cell"),
+    [
+        (("ctrl+n", "end", "_", "2", "enter"), "data_2 = data; del data"),
+        (("ctrl+n", "home", "2", "enter"), None),
+        (("ctrl+n", "home", "shift+end", "a", "enter"), None),
+        (("ctrl+n", "home", "shift+end", "ª", "enter"), None),
+        (("delete", "y"), "del data"),
+        (("delete", "n"), None),
+    ],
+    ids=["rename", "no name", "taken", "taken once it is normalized", "delete", "keep"],
+)
+async def test_rename_and_delete_run_as_cells_of_the_user(
     monkeypatch: pytest.MonkeyPatch,
-    key: str,
-    cells: list[str],
+    keys: tuple[str, ...],
+    cell: str | None,
     app: MahtabApp,
     pilot: Pilot[int],
 ) -> None:
@@ -249,11 +279,11 @@ async def test_delete_runs_as_a_cell_of_the_user(
         return 0
 
     monkeypatch.setattr(app.session, "submit", submit)
-    await pilot.press("delete")
+    await pilot.press(keys[0])
     await until(pilot, lambda: len(app.screen_stack) == 2)
-    await pilot.press(key)
+    await pilot.press(*keys[1:])
     await until(pilot, lambda: len(app.screen_stack) == 1)
-    assert run == cells
+    assert run == ([] if cell is None else [cell])
 
 
 async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
@@ -346,11 +376,53 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         assert pane.variables.created_count == 1
 
 
-async def test_private_variable_is_marked(app: MahtabApp, pilot: Pilot[int]) -> None:
+async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(
+    make_app: MakeApp,
+) -> None:
+    made_sock = made(tags.USER_REPL_IN, "sock = socket.socket()", {"cell": 2, "party": "you"}, 1.0)
+    app = make_app(made_sock, changes(2, change("sock", "socket", "")), *AWAY)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        pane, editor = pane_of(pilot), app.panes.editor
+
+        async def enter_on(name: str) -> list[str]:
+            pane.focus()
+            await until(pilot, lambda: pane.has_focus)
+            pane.go_to(next(n for n, line in enumerate(lines(pilot)[2:]) if line.startswith(name)))
+            app.clear_notifications()
+            await pilot.press("enter")
+            await pilot.pause()
+            return [toast.message for toast in app._notifications]
+
+        editor.text = "draft"
+        assert await enter_on("sock") == [
+            "sock was not restored: a connection cannot be saved. Clear the input first; then Enter here puts the cells that made it there."
+        ]
+        assert editor.text == "draft"
+        editor.text = ""
+        assert await enter_on("sock") == [
+            "sock was not restored: a connection cannot be saved. The input has the cells that made it: read them, then run them."
+        ]
+        assert (editor.text, editor.mode) == ("# cell 2\nsock = socket.socket()", "python")
+        assert app.session.inbox.idle
+        editor.text = ""
+        assert await enter_on("big") == [
+            "big was not restored: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."
+        ]
+
+
+async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
+    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
     app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
     await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
     assert pane_of(pilot).has_focus
     assert app.session.private.names == ["data"]
+    await pilot.press("ctrl+n")
+    await until(pilot, lambda: len(app.screen_stack) == 2)
+    await pilot.press("end", "_", "2", "enter")
+    await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
     await pilot.press("alt+p")
     await until(pilot, lambda: lines(pilot)[2].startswith("data "))
-    assert app.session.private.names == []
+    assert app.session.private.names == ["data_2"]

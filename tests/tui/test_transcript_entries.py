@@ -6,25 +6,27 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from rich.style import Style
+from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.row import BAR
+from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
 from mahtab_tui.tui.transcript.layout import WordsRows
 from tests import tags
-from tests.tui.test_transcript_keys import KeysApp, conversation, press
+from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.test_transcript_pane import SESSION, past_record
-from tests.tui.transcript_app import SIZE, NotedPort, focused, record, shown
+from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, focused, record, shown
 
 # Figures in an answer: those that nobody computed are marked and named.
 
 ANSWER = 'Of 406 cars, **8** have it; `USA` and "Japan" too. It is 10.'
 FIGURES = (
     AnswerFigure("406", True),
-    AnswerFigure("8", True),
-    AnswerFigure("`USA`", True),
+    AnswerFigure("8", True, 2),
+    AnswerFigure("`USA`", True, 1),
     AnswerFigure('"Japan"', False),
     AnswerFigure("10", False),
 )
@@ -77,11 +79,11 @@ def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
 @pytest.mark.parametrize(
     ("text", "underlined"),
     [
-        ("10 of df10, cell 10, `x = 10`, v10, 100 and 10.5", ["10"]),
+        ("10 of df10, cell 10, v10, 100 and 10.5", ["10"]),
         ("| n | name |\n| -: | --- |\n| 10 | *10* |", ["10", "10"]),
         ("- 10\n- > **10**\n\n10. ten\n\n# 10\n\n```\n10\n```", ["10", "10"]),
         ("`10` and 1,234,567", ["10"]),
-        ("**1**0 [10](https://a.org/10)", ["1", "0", "10"]),
+        ("[10](https://a.org/10)", ["10"]),
         ("\x1b[31m10\x1b[0m [bold]10[/bold] <b>10</b>", ["10", "10", "10"]),
     ],
 )
@@ -111,6 +113,53 @@ def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
     text = " ".join(f"{number}," for number in range(100_000))
     rows = rows_of(text, tuple(AnswerFigure(str(number), False) for number in range(2, 300)))
     assert "not computed: 2, 3, 4" in rows[-1].text
+
+
+async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
+    app = KeysApp([*cells(19), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
+        await pilot.click(app.pane, (shown(app.pane)[y].index("406"), y))
+        assert marked(app) == ANSWER  # it comes from no cell
+        await pilot.click(app.pane, (shown(app.pane)[y].index("8 have"), y))
+        assert marked(app) == "cell_2"
+        assert any("cell_2" in line for line in shown(app.pane))
+
+
+async def test_menu_leads_to_the_cells() -> None:
+    app = KeysApp([*cell(1), *cell(2), answer()])
+    async with focused(app) as pilot:
+        await press(pilot, "enter")
+        assert isinstance(app.screen, ActionMenu)
+        titles = [
+            command.title
+            for command in app.screen.commands
+            if command.id.startswith("entry-figure")
+        ]
+        assert titles == [
+            "Go to where 8 comes from (cell 2)",
+            "Go to where `USA` comes from (cell 1)",
+        ]
+        await press(pilot, "up", "enter")
+        assert marked(app) == "cell_1"
+
+
+async def test_menu_shows_a_figure_without_its_control_characters() -> None:
+    figure = AnswerFigure('"a\x1b[2J name"', True, 1)
+    app = KeysApp([*cell(1), answer(f"It is {figure.text}.", (figure,))])
+    async with focused(app) as pilot:
+        await press(pilot, "enter")
+        options = app.screen.query_one(OptionList)
+        drawn = "".join(options.render_line(y).text for y in range(options.size.height))
+        assert "Go to where" in drawn
+        assert "\x1b" not in drawn
+
+
+async def test_cleared_cell_is_refused() -> None:
+    app = KeysApp([answer()])
+    async with focused(app) as pilot:
+        await press(pilot, "enter", "up", "enter")
+        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
 async def test_text_around_code_names_its_own_figures() -> None:

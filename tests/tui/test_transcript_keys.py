@@ -213,13 +213,39 @@ async def test_click_marks_the_entry_under_it() -> None:
         assert 1 in mark_rows(app)
 
 
-async def test_a_key_asks_about_an_error() -> None:
+async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() -> None:
+    frames = [
+        f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n'
+        for number in range(20)
+    ]
+    traceback = "".join(
+        ["Traceback (most recent call last):\n", *frames, "ValueError: no\nHint: try it\n"]
+    )
     records = [
         record(tags.USER_REPL_IN, "run()", cell=7, party="you"),
-        record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
+        record(
+            tags.USER_REPL_OUT,
+            traceback,
+            cell=7,
+            status="error",
+            duration=0.1,
+            kinds=[["traceback", len(traceback)]],
+        ),
     ]
     app = KeysApp(records)
-    async with focused(app) as pilot:
+    async with app.run_test(size=(70, 20)) as pilot:
+        seen = [app.pane.render_line(y).text.strip(" ▌") for y in range(app.pane.size.height)]
+        error = seen.index("ValueError: no")
+        assert seen[error + 1 : error + 3] == [
+            "Hint: try it",
+            'File "/app/part_0.py", line 0, in call',
+        ]
+        assert app.pane.viewport.hint == " ↓ more "
+        app.pane.focus()
+        await press(pilot, "end")
+        end = "\n".join(shown(app.pane))
+        assert "call_18()" in end
+        assert "call_19()" in end
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
 
@@ -239,22 +265,64 @@ async def test_successful_cell_has_no_error_to_explain() -> None:
     app = KeysApp(cell(1))
     async with focused(app) as pilot:
         await press(pilot, "enter")
-        assert "entry-explain" not in offered(app)
+        assert not {"entry-explain", "entry-mention"} & offered(app)
 
 
-async def test_a_table_of_a_cell_opens_its_value() -> None:
-    html = "<table><tr><th>column</th></tr><tr><td>1</td></tr></table>"
+async def test_only_cells_offer_questions_about_their_pictures() -> None:
+    shown = "<Figure>\n"
     records = [
-        record(tags.USER_REPL_IN, "df.head()", cell=7, party="you"),
-        record(tags.DISPLAY, "df\n", cell=7, mime="text/html", data=html, value="0123456789abcdef"),
-        record(tags.USER_REPL_OUT, "df\n", cell=7, status="ok", kinds=[["display", 3]]),
+        *cell(1, "x = 1", "printed\n"),
+        record(tags.USER_REPL_IN, "plt.show()", cell=7, party="you"),
+        record(tags.DISPLAY, shown, cell=7, mime="image/png", data="AAAA"),
+        record(
+            tags.USER_REPL_OUT,
+            shown,
+            cell=7,
+            status="ok",
+            duration=0.1,
+            kinds=[["display", len(shown)]],
+        ),
     ]
     app = KeysApp(records)
     async with focused(app) as pilot:
+        assert marked(app) == "plt.show()"
+        await press(pilot, "enter", "a")
+        assert app.calls == [("mention", "@cell:7")]
+        while marked(app) != "x = 1":
+            await press(pilot, "up")
+        await press(pilot, "enter")
+        assert "entry-mention" not in offered(app)
+
+
+async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
+    html = (
+        "<table><tr><th></th>"
+        + "".join(f"<th>column{number}</th>" for number in range(30))
+        + "</tr><tr><th>0</th>"
+        + "<td>1</td>" * 30
+        + "</tr></table>"
+    )
+    records = [
+        record(tags.USER_REPL_IN, "df.head()", cell=7, party="you"),
+        record(tags.DISPLAY, "df\n", cell=7, mime="text/html", data=html, value="0123456789abcdef"),
+        record(
+            tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]
+        ),
+    ]
+    app = KeysApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+
+        def seen() -> list[str]:
+            return shown(app.pane)
+
+        app.pane.focus()
+        await press(pilot, "right", "right")
+        (y,) = (y for y, line in enumerate(seen()) if "column2 " in line and "column1 " not in line)
+        await press(pilot, "left", "left", "left")
+        assert "column0" in seen()[y]
         await press(pilot, "enter", "o")
         assert app.calls == [("value", "0123456789abcdef")]
-        y = next(y for y, line in enumerate(shown(app.pane)) if "column" in line)
-        await pilot.click(TranscriptPane, offset=(5, y))
+        await pilot.click(TranscriptPane, offset=(12, y))
         assert app.calls == [("value", "0123456789abcdef")] * 2
 
 
@@ -368,13 +436,3 @@ async def test_withdrawn_text_is_not_found() -> None:
         [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]
     ).run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == "nothing found"
-
-
-async def opened(pilot: Pilot[None]) -> KeysApp:
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    app.pane.focus()
-    await pilot.pause()
-    app.query_one(FindRow).open()
-    await pilot.pause()
-    return app

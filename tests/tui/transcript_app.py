@@ -49,6 +49,9 @@ class NotedPort(SessionPort):
     def run_notebook_cell(self, number: int, code: str) -> None:
         self.calls.append(("place", number, code))
 
+    def mention(self, what: str) -> None:
+        self.calls.append(("mention", what))
+
     def hide(self, entry: str, hidden: bool) -> None:
         self.calls.append(("hide", entry, hidden))
 

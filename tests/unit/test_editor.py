@@ -18,6 +18,7 @@ from mahtab_tui.tui.editor.code_area import STEP, strip_literals
 from mahtab_tui.tui.editor.pasting import (
     CLASSIFIED,
     clean,
+    is_code,
     is_complete,
     is_prose,
     next_indent,
@@ -44,6 +45,22 @@ def test_a_sentence_is_prose(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "df.head()",
+        "x = 1",
+        "import pandas as pd",
+        "df[df.a > 1]",
+        "a + b",
+        "for x in y:\n    print(x)",
+    ],
+)
+def test_effective_python_is_code(text: str) -> None:
+    assert is_code(text)
+    assert not is_prose(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "yes",
         "not now",
@@ -55,8 +72,9 @@ def test_a_sentence_is_prose(text: str) -> None:
         "word " * CLASSIFIED,
     ],
 )
-def test_ambiguous_text_is_not_prose(text: str) -> None:
+def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
     assert not is_prose(text)
+    assert not is_code(text)
 
 
 def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None:

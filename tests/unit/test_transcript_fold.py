@@ -485,6 +485,30 @@ def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
     assert not transcript.running
 
 
+def test_waiting_blocks_of_an_answer_are_numbered() -> None:
+    answer = record(
+        tags.ASSISTANT_CHAT,
+        "```python\na\n```\nand\n```python\nb\n```",
+        turn=1,
+        step=0,
+        party="demo",
+    )
+    about: dict[str, Any] = {
+        "request": "r",
+        "turn": 1,
+        "step": 0,
+        "block": 0,
+        "blocks": 2,
+        "state": "waiting",
+    }
+    cells = [
+        entry
+        for entry in folded(answer, record(tags.APPROVAL, "a", **about)).entries
+        if isinstance(entry, Cell)
+    ]
+    assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
+
+
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
     return record(
         tags.ASSISTANT_TOOL,

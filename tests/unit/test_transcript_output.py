@@ -36,6 +36,7 @@ from mahtab_tui.tui.transcript.output import (
     OutputRows,
     grid_rows,
     picture_rows,
+    scroll_table,
     size_in_cells,
 )
 from tests.pictures import bomb, encoded, noise
@@ -283,11 +284,19 @@ def test_inline_tags_stay_in_their_cell_and_stray_end_tags_are_ignored() -> None
     ] == [["abc", "d"]]
 
 
-def test_wide_table_shows_the_columns_that_fit() -> None:
+def test_wide_table_scrolls_by_columns_and_names_the_visible_ones() -> None:
     html = "<table><tr><th>name" + "".join(f"<td>{number:03}" for number in range(100))
-    line, note = grid_rows(table(html), 44, PALETTE)
+    wide = table(html)
+    line, note = grid_rows(wide, 44, PALETTE)
     assert line.text.split() == ["name", *(f"{number:03}" for number in range(8))]
-    assert note.text == "9 of 101 columns (Enter shows all)"
+    assert note.text == "columns 1 to 8 of 100 · ← → show more"
+    shown = DisplayLine("display", "", mime="text/html", data=html)
+    while scroll_table(shown, 1, 44):
+        pass
+    line, note = grid_rows(wide, 44, PALETTE, shown.offset)
+    assert line.text.split() == ["name", *(f"{number:03}" for number in range(92, 100))]
+    assert note.text == "columns 93 to 100 of 100 · ← → show more"
+    assert not scroll_table(DisplayLine("display", "", mime="text/html", data=html), 1, 1_000)
 
 
 MANY = 50_000

@@ -276,12 +276,40 @@ def test_tabs_stop_every_eight_columns() -> None:
     assert expand_tabs("\x1b[31ma\x1b[0m\tb") == "\x1b[31ma\x1b[0m       b"
 
 
-def test_a_traceback_is_coloured() -> None:
-    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\nZeroDivisionError: no\n'
+def test_a_traceback_begins_with_its_error_in_bold() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\nHint: x\n'
     rows = output_rows(text, kind="traceback")
-    assert lines(rows) == text.splitlines()
-    assert PALETTE.person.color in [style.color for _, style in rows[1].spans]
-    assert {style.color for _, style in rows[3].spans} == {PALETTE.bad.color}
+    assert lines(rows) == [
+        "ZeroDivisionError: no",
+        "Hint: x",
+        '  File "a.py", line 3, in f',
+        "    1/0",
+        "    ~^~",
+    ]
+    assert [(style.color, style.bold) for _, style in rows[0].spans] == [(PALETTE.bad.color, True)]
+    assert [style.color for _, style in rows[1].spans] == [PALETTE.moon.color, PALETTE.text.color]
+    assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
+
+
+def test_chained_errors_are_labelled_with_their_link() -> None:
+    first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
+    for words, lead in [
+        ("The above exception was the direct cause of the following exception:", "caused by"),
+        (
+            "During handling of the above exception, another exception occurred:",
+            "raised while handling",
+        ),
+    ]:
+        rows = lines(
+            output_rows(
+                f"{first}\n{words}\n\n{first.replace('first', 'second')}Hint: h\n", kind="traceback"
+            )
+        )
+        assert [row for row in rows if row[:1] != " "][-3:] == [
+            "ValueError: second",
+            "Hint: h",
+            f"{lead} ValueError: first",
+        ]
 
 
 def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:

@@ -18,6 +18,8 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-menu menu enter footer": "Actions: Show the actions on the entry; so does a right click",
         "entry-fold fold_entry space footer": "Collapse: Show the beginning only, or all of it again",
         "entry-find find ctrl+f footer": "Find: Search the whole transcript",
+        "entry-left scroll_table(-1) left": "Columns left: Show columns of a wide table further left",
+        "entry-right scroll_table(1) right": "Columns right: Show columns of a wide table further right",
         "entry-open open_entry o menu": "Open: Look inside the cell's table, or show its pictures, the frames of its error, or all its output",
         "entry-copy copy_entry y menu": "Copy: Copy the code, the answer's text or the question",
         "entry-copy-output copy_output Y,shift+y menu": "Copy output: Copy the output of the cell",
@@ -26,6 +28,7 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-run again(False) alt+r,ctrl+enter": "Run: Run the code of the entry, or ask the question again",
         "entry-replace replace_entry R,shift+r menu confirm": "Replace: Edit your question or code and enter it again; the model forgets what came after it",
         "entry-explain explain_error x menu confirm": "Explain error: Ask the model about the cell's error",
+        "entry-mention mention a menu": "Ask about picture: Ask about the cell's pictures, which are sent with the question",
         "entry-undo undo_entry ctrl+z": "Undo: Undo what the cell or answer, and everything after it, did to variables",
         "entry-hide hide_entry m menu": "Hide: Hide it from the model, or show it again",
     },
@@ -51,8 +54,11 @@ VARIABLE_COMMANDS = pane_commands(
     {
         "variable-open open enter footer": "Look inside: Look inside the variable",
         "variable-filter filter ctrl+f footer": "Filter: Filter by name; Escape ends it",
+        "variable-watch watch_variable space footer": "Watch: Pin the variable to the top, or unpin it",
+        "variable-rename rename ctrl+n": "Rename: Rename the variable",
         "variable-private mark_private alt+p": "Private: Hide from models (toggle)",
         "variable-delete delete delete": "Delete: Delete the variable, after a confirmation",
+        "variable-copy copy_name ctrl+y": "Copy name: Copy the variable's name",
     },
 )
 
@@ -278,6 +284,26 @@ def toggle_side(context: CommandContext) -> None:
 @_pane("maximize f5", "Maximise: Give the focused pane the whole screen, or restore the layout")
 def maximize(context: CommandContext) -> None:
     context.panes.maximize_focused()
+
+
+@_pane("wider alt+left", "Wider side: Give the side panes more room")
+def wider(context: CommandContext) -> None:
+    context.panes.resize("wider")
+
+
+@_pane("narrower alt+right", "Narrower side: Give the side panes less room")
+def narrower(context: CommandContext) -> None:
+    context.panes.resize("narrower")
+
+
+@_pane("taller alt+down", "Taller namespace: Give the namespace more room")
+def taller(context: CommandContext) -> None:
+    context.panes.resize("taller")
+
+
+@_pane("shorter alt+up", "Shorter namespace: Give the namespace less room")
+def shorter(context: CommandContext) -> None:
+    context.panes.resize("shorter")
 
 
 @_screen(

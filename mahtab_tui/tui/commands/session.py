@@ -44,8 +44,12 @@ def answer(context: CommandContext) -> None:
     "toggle-mode f2", "Python / Ask: Go from Python to Ask or back; the draft stays", footer=True
 )
 def toggle_mode(context: CommandContext) -> None:
-    context.panes.editor.toggle_mode()
-    context.panes.editor.focus()
+    editor, prose = context.panes.editor, context.panes.transcript.failed_prose
+    if prose and editor.mode == "python" and editor.is_empty:
+        editor.put("ask", prose)
+    else:
+        editor.toggle_mode()
+    editor.focus()
 
 
 @_input("history-search ctrl+r /history", "Search history: Search the inputs of all sessions")
@@ -252,6 +256,16 @@ def choose_kernel(context: CommandContext, address: str) -> None:
     from mahtab_tui.tui.screens.listing import choose_kernel
 
     choose_kernel(context, address)
+
+
+@_session("directory /cd PATH", "Working directory: Change the kernel's working directory")
+def change_directory(context: CommandContext, path: str) -> None:
+    context.with_value(
+        path,
+        "Working directory",
+        context.session.kernel_control.change_directory,
+        context.session.kernel.info().cwd,
+    )
 
 
 @_session("agents /agents", "Agents: List the agents in the session")

@@ -123,6 +123,10 @@ _TRIGGER = re.compile(
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 
+_PENDING_RETRY = 0.3
+"""Seconds until another request, while an MCP server starts."""
+
+
 class CompletionRequest(NamedTuple):
     code: str
     cursor: int
@@ -235,13 +239,14 @@ class Completer:
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
-    def _ask(self, *, by_key: bool) -> None:
+    def _ask(self, *, by_key: bool, pause: float = 0.0) -> None:
         area = self._area
         request = CompletionRequest(area.text, area.cursor_index, by_key, area.python)
         self._fetcher.ask(
             "completion",
             partial(self._ask_kernel, request),
             partial(self.handle_response, request),
+            pause=pause,
         )
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
@@ -264,6 +269,9 @@ class Completer:
             self._show(found, request)
         else:
             self.close()
+
+        if found is not None and found.pending:
+            self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
     def _show(self, found: Completions, request: CompletionRequest) -> None:
         code, items, by_key = request.code, found.items, request.by_key

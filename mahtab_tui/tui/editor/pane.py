@@ -46,6 +46,9 @@ _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _PROSE = "This is not Python · F2 asks the model instead"
 
 
+_IS_PYTHON = "This is Python · F2, then Enter, runs it"
+
+
 class EditorPane(Widget):
     """Edits Python or a question; a backtick at the start switches."""
 
@@ -148,6 +151,10 @@ class EditorPane(Widget):
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
+    def mention(self, target: str) -> None:
+        question = self._area.text.rstrip() if self.mode == "ask" else ""
+        self.mode, self.text = "ask", f"{question} {target} ".lstrip()
+
     def toggle_mode(self) -> None:
         self.mode = "ask" if self.mode == "python" else "python"
 
@@ -182,11 +189,14 @@ class EditorPane(Widget):
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
-        from mahtab_tui.tui.editor.pasting import is_prose
+        from mahtab_tui.tui.editor.pasting import is_code, is_prose
 
-        text, is_question = self._area.whole_text, self.mode == "ask"
-        self._resolve_mentions(text if is_question else "")
-        offer = _PROSE if not is_question and is_prose(text) else ""
+        text, offer = self._area.whole_text, ""
+        self._resolve_mentions(text if self.mode == "ask" else "")
+        if self.mode == "ask":
+            offer = _IS_PYTHON if is_code(text) else ""
+        elif is_prose(text):
+            offer = _PROSE
         if offer != self._offer:
             self._offer = offer
             self._draw_hint()

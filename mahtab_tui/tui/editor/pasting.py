@@ -97,12 +97,31 @@ CLASSIFIED = 2_000
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 
 
+_CODE_NODES = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Attribute,
+    ast.BinOp,
+    ast.Call,
+    ast.Compare,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Subscript,
+)
+
+
 def is_prose(text: str) -> bool:
     """Return whether a text is a sentence and not valid Python."""
     words = text[: CLASSIFIED + 1].split()
     if len(text) > CLASSIFIED or len(words) < 3 or parse_python(text) is not None:
         return False
     return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
+
+
+def is_code(text: str) -> bool:
+    tree = parse_python(text) if len(text) <= CLASSIFIED else None
+    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
 class Pastes:

@@ -120,23 +120,30 @@ def _trim(spans: list[Span]) -> list[Span]:
     return [*spans[:-1], (text.rstrip(" "), style)]
 
 
+FIGURE = "figure"
+"""Key of a figure's cell in a style's `meta`."""
+
+
 class FigureMarks:
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
-        self._missing = {plain(figure.text) for figure in figures if not figure.found}
-        self._style = palette.muted + UNDERLINE
+        self._styles: dict[str, Style] = {}
         self._code = palette.panel.bgcolor
+        for text, found, cell in figures:
+            if not found:
+                self._styles[plain(text)] = palette.muted + UNDERLINE
+            elif cell is not None:
+                self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Underline the figures that were not found."""
+        """Underline the figures that were not found; the others lead to their cells."""
         marked: list[Span] = []
         for text, style in spans:
-            if style.bgcolor == self._code and f"`{text}`" in self._missing:
-                marked.append((text, style + self._style))
-                continue
             done = 0
+            if style.bgcolor == self._code and (mark := self._styles.get(f"`{text}`")):
+                style += mark
             for start, end in figure_spans(text):
-                if text[start:end] in self._missing:
-                    marked += [(text[done:start], style), (text[start:end], style + self._style)]
+                if mark := self._styles.get(text[start:end]):
+                    marked += [(text[done:start], style), (text[start:end], style + mark)]
                     done = end
             marked.append((text[done:], style))
         return marked

@@ -18,6 +18,7 @@ from mahtab_tui.bus.conversation import (
     Words,
     answer_author,
     answer_step,
+    code_blocks,
 )
 from mahtab_tui.bus.output import RICH_DISPLAYS, OutputBuffer
 from mahtab_tui.bus.records import Record
@@ -350,6 +351,10 @@ class Transcript(Conversation):
             return
         shown = ("waiting", "not run", "skipped", "stopped", "refused")
         cell.approval = record.state if record.state in shown else ""
+        if record.state == "waiting" and (record.blocks or 0) > 1:
+            for number, block in enumerate(code_blocks(self._pieces[answer_step(record)]), 1):
+                block.part = f"{number}/{record.blocks}"
+                self.touch(block)
         cell.reason = record.reason
         if record.state == "edited" and record.text:
             cell.code, cell.edited = record.text, True
@@ -362,6 +367,7 @@ class Transcript(Conversation):
             if state == "waiting":
                 self._waiting[call] = cell = super()._agent_cell(record)
                 cell.approval = state
+                self._number_waiting()
             return
         cell.approval = state if state in ("skipped", "stopped") else ""
         cell.reason = record.reason
@@ -369,10 +375,17 @@ class Transcript(Conversation):
             cell.code, cell.edited = record.text, True
         if cell.approval:
             del self._waiting[call]
+            self._number_waiting()
         self.touch(cell)
+
+    def _number_waiting(self) -> None:
+        for number, cell in enumerate(self._waiting.values(), 1):
+            cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
+            self.touch(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
         cell = self._waiting.pop(record.call, None)
+        self._number_waiting()
         return super()._agent_cell(record) if cell is None else cell
 
     def _review(self, record: records.Review) -> None:

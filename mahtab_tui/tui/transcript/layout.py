@@ -13,6 +13,7 @@ from rich.style import Style
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
+from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.code import CodeRows, describe_change
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_line, parse
 from mahtab_tui.tui.rows.row import (
@@ -171,6 +172,7 @@ class WordsRows(list[Row]):
 CHANGES = 12
 
 EXPLAIN_HINT = "Alt+X asks the model about this error"
+ASK_HINT = "F2 asks the model"
 
 PATIENCE = 0.3
 
@@ -196,7 +198,8 @@ class CellRows:
             self._output.update()
             self._parts += [blank, self._output]
         if cell.offers_explanation:
-            self._parts += [[Row([(EXPLAIN_HINT, self._palette.muted)], self._palette.hairline)]]
+            offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
+            self._parts += [[Row([(offer, self._palette.muted)], self._palette.hairline)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.late_output is not None:
@@ -258,6 +261,8 @@ class CellRows:
             parts.append((f"cell {cell.cell_number} of the notebook", muted))
         if cell.edited:
             parts.append(("edited by you", palette.person))
+        if cell.part and cell.number is None:
+            parts.append((cell.part, palette.moon if waits else muted))
         spans = [span for part in parts for span in (part, (" · ", muted))][:-1]
         if waits:
             spans += [("   ", muted), ("waits for you", palette.moon)]
@@ -313,7 +318,13 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
     if first and not isinstance(entry, Note):
         label = _LABELS[entry.removed or "undone"]
         right = [(f"{label}  " if right else label, palette.muted), *right]
-    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right)
+    picture, ground = row.picture, palette.surface.bgcolor
+    if picture is not None:
+        behind = ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
+        picture = replace(picture[0], faded=behind), picture[1]
+    return row._replace(
+        spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture
+    )
 
 
 COLLAPSED = 3

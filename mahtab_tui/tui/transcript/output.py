@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -34,14 +36,16 @@ LINES = 400
 _EMPTY = TableCell("", False)
 
 
-def grid_rows(table: HtmlTable, width: int, palette: Palette) -> list[Row]:
+def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
+    """offset: columns scrolled past."""
     head, foot = _two_ends(table)
     body = [*head, *foot]
-    widths, total = _fit_columns([*table.header, *body], width)
-    right = [*numeric_columns(body), *[True] * len(widths)]
+    columns, widths, named, total = _fit_columns(table, width, offset)
+    numeric = numeric_columns(body)
+    right = [column >= len(numeric) or numeric[column] for column in columns]
 
     def draw(lines: Iterable[Sequence[TableCell]]) -> list[Row]:
-        return [_row(line, widths, right, palette) for line in lines]
+        return [_row(line, columns, widths, right, palette) for line in lines]
 
     def note(text: str) -> Row:
         return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
@@ -54,8 +58,10 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette) -> list[Row]:
     if foot:
         omitted = len(table.body) - LINES
         rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
-    if len(widths) < total:
-        rows.append(note(f"{len(widths):,} of {total:,} columns (Enter shows all)"))
+    if len(columns) < total:
+        first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
+        seen = f"column {first}" if first >= last else f"columns {first} to {last}"
+        rows.append(note(f"{seen} of {total - named:,} · ← → show more"))
     return [*rows, *map(note, table.notes)]
 
 
@@ -65,31 +71,55 @@ def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableC
     return table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
 
 
-def _fit_columns(lines: Sequence[Sequence[TableCell]], width: int) -> tuple[list[int], int]:
-    """Return the widths of the columns that fit, and how many there are."""
+class _Columns(NamedTuple):
+    visible: list[int]
+    widths: list[int]
+    named: int
+    """How many of them name the rows and stay visible."""
+    total: int
+
+
+def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
+    body = [line for lines in _two_ends(table) for line in lines]
+    lines = [*table.header, *body]
     wanted: list[int] = []
     for line in lines:
         wanted += [0] * (len(line) - len(wanted))
         for column, cell in enumerate(line):
             wanted[column] = max(wanted[column], cell_len(cell.text))
-    if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
-        return wanted, len(wanted)
-    widths: list[int] = []
-    room = width
-    for cells in wanted:
-        column = max(1, min(cells, WIDEST_COLUMN, width))
-        if widths and column > room:
+    total = len(wanted)
+    every = list(range(total))
+    if sum(wanted) + SPACE * (total - 1) <= width:
+        return _Columns(every, wanted, 0, total)
+    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
+    least = min(map(len, body), default=0)
+    headings = (all(line[column].heading for line in body) for column in range(least))
+    named = sum(1 for _ in takewhile(bool, headings))
+    if named == total:
+        named = 0
+    elif sum(widths[:named]) + SPACE * named > width // 2:
+        named = 1
+    if named == 1:
+        widths[0] = max(1, min(widths[0], width // 2 - SPACE))
+    columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
+    for column in every[min(named + offset, total - 1) :]:
+        if len(columns) > named and widths[column] > room:
             break
-        widths.append(column)
-        room -= column + SPACE
-    return widths, len(wanted)
+        widths[column] = max(1, min(widths[column], room))
+        columns.append(column)
+        room -= widths[column] + SPACE
+    return _Columns(columns, [widths[column] for column in columns], named, total)
 
 
 def _row(
-    line: Sequence[TableCell], widths: Sequence[int], right: Sequence[bool], palette: Palette
+    line: Sequence[TableCell],
+    shown: Sequence[int],
+    widths: Sequence[int],
+    right: Sequence[bool],
+    palette: Palette,
 ) -> Row:
     spans: list[Span] = []
-    for column, (width, to_right) in enumerate(zip(widths, right, strict=False)):
+    for column, width, to_right in zip(shown, widths, right, strict=True):
         if spans:
             spans.append((" " * SPACE, palette.text))
         cell = line[column] if column < len(line) else _EMPTY
@@ -158,7 +188,7 @@ def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[R
         case "text/html" if (table := read_table(shown.data)) is not None:
             rows = [
                 row._replace(spans=[(text, style + opens) for text, style in row.spans])
-                for row in grid_rows(table, width, palette)
+                for row in grid_rows(table, width, palette, shown.offset)
             ]
         case "text/markdown":
             text = plain(shown.data)
@@ -168,11 +198,28 @@ def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[R
     return rows and [row._replace(bar=palette.hairline) for row in rows]
 
 
+def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
+    table = read_table(shown.data) if shown.mime == "text/html" else None
+    if table is None:
+        return False
+    columns = _fit_columns(table, width, shown.offset)
+    if step > 0 and columns.visible[-1] == columns.total - 1:
+        return False
+    before, shown.offset = shown.offset, max(0, shown.offset + step)
+    return shown.offset != before
+
+
 TAB = 8
 
 _SGR_PARTS = re.compile(r"(\x1b\[[\d;:]*m)")
 _MARKS = re.compile(r"^\s*[~^]+\s*$")
-_QUIET = ("Traceback (most recent call last):", "  [Previous line", "  … ")
+_HEAD = "Traceback (most recent call last):"
+_LINKS = {
+    "The above exception was the direct cause of the following exception:": "caused by ",
+    "During handling of the above exception, another exception occurred:": "raised while handling ",
+}
+"""Python's lines between chained errors, and what introduces the earlier error."""
+_QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
 """Starts a line that helps to fix the error."""
@@ -183,22 +230,27 @@ class OutputRows:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[OutputLine, _DrawnLine] = {}
+        self._lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        lines: dict[OutputLine, _DrawnLine] = {}
+        ordered = error_first(list(self._output))
+        lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        gap = len(self._output.head) if self._output.omitted else -1
-        for number, line in enumerate(self._output):
-            known = self._lines.get(line)
+        first = next(
+            (number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"),
+            len(ordered),
+        )
+        gap = min(len(self._output.head), first) if self._output.omitted else -1
+        for number, (line, lead) in enumerate(ordered):
+            known = self._lines.get((line, lead))
             if known is None or known.state != line.state:
                 if isinstance(line, DisplayLine):
                     drawn = display_rows(line, self._width, self._palette)
                     known = DisplayRows(line.state, drawn or self._text_rows(line))
                 else:
-                    known = LineRows(line, self._width, self._palette)
-            lines[line] = known
+                    known = LineRows(line, self._width, self._palette, lead)
+            lines[line, lead] = known
             if number == gap:
                 omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
                 rows.append(self._note(omitted))
@@ -214,10 +266,14 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of the help with which the output ends."""
+        """The first row of the help or error with which the output ends."""
         row = len(self._rows)
-        for line, drawn in reversed(self._lines.items()):
+        for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
+            if line.kind == "traceback":
+                if lead == ERROR:
+                    return row
+                continue
             if isinstance(line, DisplayLine):
                 return row if line.mime in ("text/plain", "text/markdown") else None
             if line.text.strip():  # Python's help prints an empty line at its end
@@ -239,10 +295,46 @@ class OutputRows:
         return Row([(text, self._palette.muted)], self._palette.hairline)
 
 
-class LineRows:
-    __slots__ = ("_cuts", "_frame", "_kind", "_palette", "_rows", "_text", "state")
+ERROR = "error"
 
-    def __init__(self, line: OutputLine, width: int, palette: Palette) -> None:
+
+def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
+    """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
+    line has a lead: `ERROR` for the first of the last error, an introduction for earlier ones."""
+    start = next(
+        (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
+    )
+    if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
+        # There is no traceback, or it has another form, as in IPython.
+        return [(line, "") for line in lines]
+    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
+    lead = ERROR
+    block: list[OutputLine] = []
+    for line in reversed(lines[start:]):
+        if line.text in _LINKS:
+            ordered += _one_error(block[::-1], lead)
+            lead, block = _LINKS[line.text], []
+        else:
+            block.append(line)
+    return ordered + _one_error(block[::-1], lead)
+
+
+def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str]]:
+    while block and not block[0].text.strip():
+        del block[0]
+    while block and not block[-1].text.strip():
+        del block[-1]
+    if block and block[0].text == _HEAD:
+        del block[0]
+    at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
+    ordered = [*block[at:], *block[:at]]
+    return [(line, "" if number else lead) for number, line in enumerate(ordered)]
+
+
+class LineRows:
+    __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
+
+    def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
         self.state = line.state
         self._frame = line.frame
         self._kind = line.kind
@@ -250,8 +342,12 @@ class LineRows:
         text = expand_tabs(collapse(line.text))
         if line.cut:
             text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
+        self._lead = lead
+        if lead != ERROR:
+            text = lead + text
         self._text = text
-        self._cuts = (word_cuts if text.startswith(_HINT) else hard_cuts)(plain(text), width)
+        is_hint = line.kind == "traceback" and text.startswith(_HINT)
+        self._cuts = (word_cuts if is_hint else hard_cuts)(plain(text), width)
         self._rows: list[Row] | None = None
 
     def __len__(self) -> int:
@@ -270,7 +366,7 @@ class LineRows:
         text = plain(self._text)
         if self._kind == "traceback":
             meta = {} if self._frame is None else {FRAME: self._frame}
-            spans = _traceback_spans(text, self._palette)
+            spans = _traceback_spans(text, self._palette, self._lead)
             return [(piece, style + Style(meta=meta)) for piece, style in spans]
         return [(text, self._palette.text)]
 
@@ -313,7 +409,11 @@ def text_spans(text: Text, base: Style) -> list[Span]:
     return [(piece, style) for piece, style in [*spans, (text.plain[done:], base)] if piece]
 
 
-def _traceback_spans(text: str, palette: Palette) -> list[Span]:
+def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
+    if lead == ERROR:
+        return [(text, palette.bad + BOLD)]
+    if lead:
+        return [(lead, palette.muted), *_traceback_spans(text[len(lead) :], palette, "")]
     if match := LOCATION.match(text):
         quiet = palette.muted
         styles = (quiet, palette.person, quiet, palette.moon, quiet)

@@ -9,19 +9,30 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
-from mahtab_tui.tui.transcript.output import FRAME, VALUE
+from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import SessionPort
+
+
+MOST_FIGURES = 4
+_LONGEST_FIGURE = 24
+
+
+def has_pictures(entry: Entry) -> bool:
+    return isinstance(entry, Cell) and any(
+        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
+    )
 
 
 def has_error(entry: Entry) -> bool:
@@ -46,13 +57,28 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
     ),
     "entry-explain": has_error,
+    "entry-mention": lambda entry: (
+        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
+    ),
 }
 
 
 def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
     offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
     offered["entry-undo"] = undoable
-    return [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
+    commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
+    return [*commands, *_figure_rows(entry)]
+
+
+def _figure_rows(entry: Entry) -> list[PaneCommand]:
+    figures = entry.own_figures if isinstance(entry, Words) else []
+    rows: list[PaneCommand] = []
+    for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
+        shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
+        title = f"Go to where {shown} comes from (cell {cell})"
+        id, action = f"entry-figure-{len(rows) + 1}", f"go_to_cell({cell})"
+        rows.append(PaneCommand(id, action, "", title, "", "Transcript", menu=True))
+    return rows
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
@@ -150,6 +176,20 @@ class TranscriptPane(TranscriptView, can_focus=True):
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
+    @property
+    def failed_prose(self) -> str:
+        """The question that the user just ran as Python; else empty."""
+        cell = self.viewport.transcript.last_error
+        code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
+        return code if is_prose(code) else ""
+
+    def action_mention(self) -> None:
+        cell = self._marked_cell
+        if cell is not None and has_pictures(cell) and cell.number is not None:
+            self._port.mention(f"@cell:{cell.number}")
+        else:
+            self._refuse("This entry has no picture.")
+
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
         if entry is None:
@@ -207,6 +247,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(cell.number)
+
+    def action_scroll_table(self, step: int) -> None:
+        cell, window = self._marked_cell, self.viewport.window
+        if cell is not None and window is not None:
+            tables = [line for line in cell.output if isinstance(line, DisplayLine)]
+            if True in {scroll_table(line, step, window.width) for line in tables}:
+                self.redraw_entry(cell)
 
     def action_fold_entry(self) -> None:
         if (entry := self.marker.marked) is not None:

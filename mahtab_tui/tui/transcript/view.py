@@ -18,6 +18,7 @@ from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
@@ -393,6 +394,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._scroll(row)
         self.refresh()
 
+    def action_go_to_cell(self, number: int) -> None:
+        if (cell := self.viewport.transcript.cell(number)) is not None:
+            self.mark_and_show(cell)
+        else:
+            self.app.notify(f"Cell {number} is no longer in the transcript.")
+
     def begin_find(self) -> None:
         self.search.begin()
 
@@ -421,3 +428,5 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def on_click(self, event: Click) -> None:
         if event.chain > 1:  # Textual would select everything
             event.prevent_default()
+        elif FIGURE in event.style.meta and not self.text_selection:
+            self.action_go_to_cell(event.style.meta[FIGURE])
