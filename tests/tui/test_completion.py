@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
@@ -20,7 +19,6 @@ from tests.tui.editor_app import (
     EditorApp,
     actions,
     app_of,
-    screen_text,
     text_of,
     until,
     write,
@@ -111,16 +109,6 @@ async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
     await pilot.press("down", "enter")
     assert app_of(pilot).editor.text == "prices"
     assert actions(pilot) == []
-
-
-@pytest.mark.parametrize("before", ["", "日本 "])
-async def test_list_appears_under_the_start_of_the_completed_text(
-    pilot: Pilot[None], before: str
-) -> None:
-    begin = app_of(pilot).area.cursor_screen_offset.x
-    await write(pilot, f'"{before}日本" + table["日')
-    await opened(pilot, "日本人")
-    assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
 
 
 async def test_tab_requests_and_inserts_a_single_match_at_once(
@@ -243,15 +231,6 @@ def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_closed_string_requests_no_automatic_completion(
-    pilot: Pilot[None], kernel: Kernel
-) -> None:
-    await write(pilot, "'x' in (")
-    assert kernel.asked[-1] != "'x' in ("
-    await write(pilot, ")")
-    assert kernel.asked[-1] != "'x' in ()"
-
-
 async def test_reply_to_an_outdated_request_opens_nothing(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
@@ -314,10 +293,6 @@ async def test_call_is_explained(help_pilot: Pilot[None], code: str) -> None:
     assert "The mean of [bold]values[/bold]." in text
 
 
-async def test_unknown_code_gives_one_sentence(help_pilot: Pilot[None]) -> None:
-    assert await explained(help_pilot, "nobody(") == "No help for the code at the cursor."
-
-
 async def test_unresponsive_kernel_is_reported(help_pilot: Pilot[None]) -> None:
     assert await explained(help_pilot, "dead(") == "The kernel has ended."
 
@@ -328,17 +303,6 @@ async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
     await help_pilot.press(key)
     await until(help_pilot, lambda: not help_pilot.app.query_one(HelpCard).display)
     assert actions(help_pilot) == []
-
-
-async def test_card_appears_above_the_call(help_pilot: Pilot[None]) -> None:
-    await explained(help_pilot, "m = mean(")
-    shown = screen_text(help_pilot)
-    card, _, line = shown.partition("╰")
-    assert "│ mean(    " in card
-    assert "│     weights: list[float] | None = None,  " in card
-    assert "│ The mean of [bold]values[/bold].  " in card
-    assert "│ /home/ada/stats.py:12  " in card
-    assert "❯ m = mean(" in line
 
 
 async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:

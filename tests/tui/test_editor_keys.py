@@ -57,11 +57,6 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     ]
 
 
-async def test_enter_on_empty_input_runs_nothing(pilot: Pilot[None]) -> None:
-    await write(pilot, "  \n\n")
-    assert actions(pilot) == []
-
-
 @pytest.mark.parametrize(
     ("text", "cursor", "keys", "edited"),
     [
@@ -144,25 +139,6 @@ async def test_text_copied_by_the_program_is_pasted_clean(pilot: Pilot[None]) ->
     assert app_of(pilot).editor.text == "x = 1"
 
 
-async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
-    app_of(pilot).bind("escape", "stop")
-    await pilot.press("escape")
-    assert actions(pilot) == [("stop",)]
-
-
-async def test_the_colours_follow_the_theme(pilot: Pilot[None]) -> None:
-    put(pilot, "x = 'text'")
-    for theme, colour in ((app_of(pilot).theme, "#8fd6a4"), ("mahtab-day", "#1f7a3d")):
-        app_of(pilot).theme = theme
-        await pilot.pause()
-        colours = {
-            segment.text: segment.style.color.name
-            for segment in app_of(pilot).area.render_line(0)
-            if segment.style and segment.style.color
-        }
-        assert colours["'text'"] == colour
-
-
 async def test_editor_grows_with_its_text_up_to_part_of_the_screen(
     pilot: Pilot[None],
 ) -> None:
@@ -213,16 +189,6 @@ async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
         ("submitted", "python", "3+3"),
     ]
     assert app_of(pilot).editor.text == "x"
-
-
-async def test_undo_works_beyond_the_visible_lines(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste("x\n" * 40))
-    await pilot.pause()
-    await pilot.press("ctrl+z")
-    assert app.editor.is_empty
-    await pilot.press("ctrl+y")
-    assert app.editor.text == "x\n" * 40
 
 
 # Large pasted texts, which stand in the editor as one word each.

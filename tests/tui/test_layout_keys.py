@@ -119,14 +119,6 @@ async def test_namespace_pane_gets_the_width_left_by_the_transcript(
         assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
 
 
-async def test_text_is_no_wider_when_the_side_is_hidden(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(200, 50)) as pilot:
-        await pilot.press("f3")
-        await pilot.pause()
-        assert app.query_one(TranscriptPane).room[0] == 120
-
-
 async def test_drawer_state_does_not_survive_a_resize_or_restart(
     make_app: MakeApp,
 ) -> None:
@@ -225,24 +217,6 @@ async def test_one_letter_jumps_to_a_pane(
     await pilot.pause()
     assert app.focused is not None
     assert app.query_one(pane) in app.focused.ancestors_with_self
-
-
-async def test_click_while_jump_letters_are_shown_focuses_the_pane(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    await pilot.press("ctrl+o")
-    await pilot.click(offset=(100, 8))
-    await pilot.pause()
-    assert app.focused is app.query_one("#namespace")
-
-
-async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    await pilot.press("f2", *"/clear me", "enter")
-    await pilot.pause()
-    assert any("/clear" in notification.message for notification in app._notifications)
-    assert app.editor.text == "/clear me"
 
 
 @pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])

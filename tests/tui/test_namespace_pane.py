@@ -110,19 +110,6 @@ async def test_types_shrink_before_values_and_names_have_20_columns(
         assert "10,000 × 12,345" in lines(pilot)[2]
 
 
-async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
-    make_app: MakeApp,
-) -> None:
-    fields = "(id=7, total=3.5, note='as long as it likes to be')"
-    app = make_app(
-        changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields))
-    )
-    async with showing(app, (120, 35)) as pilot:
-        order, number = lines(pilot)[2:4]
-        assert order.split() == ["order", "Order(id=7,", "total=3.5…", "Order", "❯", "2"]
-        assert number.split() == ["n", "42", "int", "❯", "1"]
-
-
 async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with showing(app, SIZE) as pilot:
@@ -149,15 +136,6 @@ async def test_modules_functions_and_private_names_show_on_request(pilot: Pilot[
     assert "hidden" not in lines(pilot)[0]
     await pilot.press("ctrl+t")
     assert names(pilot) == ["data", "a", "b"]
-
-
-async def test_filter_matching_only_hidden_names_explains_how_to_show_them(
-    pilot: Pilot[int],
-) -> None:
-    await pilot.press("ctrl+f", "p", "d")
-    assert any("Only modules" in line for line in lines(pilot))
-    await pilot.press("ctrl+t")
-    assert names(pilot) == ["pd"]
 
 
 async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
@@ -198,14 +176,6 @@ async def test_enter_opens_the_chosen_variable(
     await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
     assert isinstance(app.screen, InspectorScreen)
     assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
-
-
-async def test_a_click_opens_the_variable_under_it(app: MahtabApp, pilot: Pilot[int]) -> None:
-    await drawn(pilot)
-    await pilot.click(NamespacePane, offset=(4, 3))
-    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-    assert isinstance(app.screen, InspectorScreen)
-    assert app.screen.labels == ["a"]
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:

@@ -104,18 +104,6 @@ async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
         assert "It was saved." in text(app)
 
 
-async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
-    many = [
-        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
-    ]
-    app = KeysApp([*notebook(), *many])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        app.pane.fold(cell(2, "after"))
-        await pilot.pause()
-        assert "after" in text(app)
-
-
 async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
     app = KeysApp(notebook())
     async with app.run_test(size=(100, 45)) as pilot:

@@ -60,12 +60,6 @@ async def test_line_is_requested_and_answered(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.is_empty
 
 
-async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("enter")
-    assert actions(pilot) == [("answered", "1", "")]
-
-
 async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("a", "home", "ctrl+d")
@@ -95,16 +89,6 @@ async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> N
     await until(pilot, lambda: line_of(pilot).has_focus)
     await write(pilot, "Ada\n")
     assert actions(pilot)[-1] == ("answered", "1", "Ada")
-
-
-async def test_focus_stays_where_the_user_put_it(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    app_of(pilot).editor.focus()
-    await pilot.pause(0.25)
-    assert app_of(pilot).area.has_focus
-    input_row_of(pilot).focus()
-    await pilot.pause()
-    assert line_of(pilot).has_focus
 
 
 async def test_cancelled_request_closes_the_row(pilot: Pilot[None]) -> None:
@@ -243,12 +227,6 @@ async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[No
     assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a"]
 
 
-async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
-    await queue(pilot, "日本" * 100)
-    assert queue_row_of(pilot).render().cell_length <= SIZE[0]
-    assert lines(pilot)[0].endswith("…")
-
-
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await queue(pilot, *"abcdef")
     queue_row_of(pilot).focus()
@@ -258,11 +236,3 @@ async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     assert actions(pilot) == [("cancelled", 5)]
     assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b", "c", "d", "e"]
     assert queue_row_of(pilot).size.height == 4
-
-
-async def test_focus_returns_to_the_editor_with_the_last_input(pilot: Pilot[None]) -> None:
-    await queue(pilot, "a")
-    queue_row_of(pilot).focus()
-    await pilot.pause()
-    await queue(pilot)
-    assert app_of(pilot).area.has_focus

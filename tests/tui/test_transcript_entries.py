@@ -155,13 +155,6 @@ async def test_menu_shows_a_figure_without_its_control_characters() -> None:
         assert "\x1b" not in drawn
 
 
-async def test_cleared_cell_is_refused() -> None:
-    app = KeysApp([answer()])
-    async with focused(app) as pilot:
-        await press(pilot, "enter", "up", "enter")
-        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
-
-
 async def test_text_around_code_names_its_own_figures() -> None:
     parts = answer(
         "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.",
@@ -238,14 +231,6 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         await press(pilot, "enter", "m")
         assert app.calls[-1] == ("hide", "question 1", False)
         assert lines(app) == before
-
-
-async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
-    app = EchoApp(conversation())
-    async with focused(app) as pilot:
-        await press(pilot, "enter", "m", "up", "enter", "m")
-        assert app.calls == [("hide", "code 1.0.1", True), ("hide", "answer 1.0", True)]
-        assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:

@@ -132,14 +132,6 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
             assert mark_rows(app)
 
 
-async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
-    notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
-    app = KeysApp([*cell(1), *notices])
-    async with focused(app) as pilot:
-        await press(pilot, "home", "down")
-        assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
-
-
 async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     app = KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)])
     async with focused(app) as pilot:
@@ -179,13 +171,6 @@ async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...
     async with focused(app) as pilot:
         await press(pilot, *keys.split())
         assert app.calls == [call]
-
-
-async def test_keys_do_nothing_in_an_empty_transcript() -> None:
-    app = KeysApp()
-    async with focused(app) as pilot:
-        await press(pilot, "up", "down", "space", "enter", "escape")
-        assert app.calls == []
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
@@ -259,13 +244,6 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
     async with focused(app) as pilot:
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
-
-
-async def test_successful_cell_has_no_error_to_explain() -> None:
-    app = KeysApp(cell(1))
-    async with focused(app) as pilot:
-        await press(pilot, "enter")
-        assert not {"entry-explain", "entry-mention"} & offered(app)
 
 
 async def test_only_cells_offer_questions_about_their_pictures() -> None:
@@ -419,20 +397,3 @@ async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
         app.pane.fold(cell(3, "straw"))
         await press(pilot, "enter")
         assert count_text(pilot) == "1 of 1"
-
-
-async def test_missing_match_is_reported_and_an_empty_search_is_silent() -> None:
-    app = KeysApp(conversation())
-    async with app.run_test(size=SIZE) as pilot:
-        assert await find(pilot, "nowhere") == "nothing found"
-        await press(pilot, *["backspace"] * 7)
-        assert count_text(pilot) == ""
-        assert app.pane.search.pattern is None
-
-
-async def test_withdrawn_text_is_not_found() -> None:
-    words = record(tags.ASSISTANT_CHAT_STREAM, "straw", turn=1, step=0)
-    async with KeysApp(
-        [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]
-    ).run_test(size=SIZE) as pilot:
-        assert await find(pilot, "straw") == "nothing found"

@@ -30,7 +30,6 @@ from tests import tags
 from tests.random_input import run
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
 from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
 
@@ -219,21 +218,6 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         assert acts == [act]
 
 
-async def test_editor_is_bright_only_while_it_receives_the_keys(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    def bar() -> object:
-        return app.editor.styles.border_top
-
-    bright = bar()
-    app.query_one("#namespace").focus()
-    await pilot.pause()
-    assert bar() != bright
-    await pilot.press("a")
-    await pilot.pause()
-    assert bar() == bright
-
-
 async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
     namespace = app.query_one("#namespace")
     namespace.focus()
@@ -334,15 +318,6 @@ async def test_letters_after_a_command_go_to_the_screen_it_opens(
     assert (app.editor.text, app.editor.mode) == ("12", "ask")
 
 
-async def test_screen_that_closes_at_once_swallows_no_key(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    bunch(app, *"1", "ctrl+p", "escape")
-    await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
-    await pilot.press("2")
-    assert app.editor.text == "12"
-
-
 class Busy(Input):
     class Again(Message):
         """To itself."""
@@ -433,14 +408,6 @@ async def test_letters_after_opening_a_search_are_search_text(
     bunch(app, "ctrl+f", *"rRun")
     await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
     assert (submitted, app.editor.text) == ([], "")
-
-
-async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
-        await reads(pilot, "row 1 of 30")
-        bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
-        await reads(pilot, "match 1 of 2 (of 30 rows)")
-        assert any("28" in line for line in lines(pilot))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.store.database import History, letters_between
-from mahtab_tui.tui.editor import code_area
-from mahtab_tui.tui.editor.code_area import STEP, strip_literals
+from mahtab_tui.store.database import History
+from mahtab_tui.tui.editor.code_area import strip_literals
 from mahtab_tui.tui.editor.pasting import (
     CLASSIFIED,
     clean,
@@ -153,10 +152,6 @@ def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
     assert prepare_pasted_python(text, into_empty=True) == python
 
 
-def test_pasted_code_keeps_its_indentation_inside_other_code() -> None:
-    assert prepare_pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
-
-
 @given(st.text())
 def test_clean_text_holds_no_control_characters(text: str) -> None:
     assert not any(ord(character) < 32 and character not in "\n\t" for character in clean(text))
@@ -257,10 +252,6 @@ def test_any_text_gets_an_answer(source: str) -> None:
     assert is_complete(source) in (True, False)
 
 
-def test_check_is_the_same_for_text_and_lines() -> None:
-    assert code_area.STEP == STEP
-
-
 def texts(history: History, mode: str | None = None) -> list[str]:
     return [entry.text for entry in history.entries(mode)]
 
@@ -320,16 +311,6 @@ def test_search_ranks_by_closeness_then_newness(tmp_path: Path) -> None:
     assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
     assert history.search("zzz") == []
     history.close()
-
-
-def test_letters_match_with_gaps() -> None:
-    assert [letters_between(text, "ac") for text in ("xacx", "abc", "a--c", "ca", "")] == [
-        0,
-        1,
-        2,
-        None,
-        None,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -417,13 +398,3 @@ def test_no_trace_session_sees_earlier_inputs_and_writes_none(tmp_path: Path) ->
     assert [entry.text for entry in first.entries()] == ["earlier"]
     hidden.close()
     first.close()
-
-
-def test_no_trace_session_works_with_a_damaged_history(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
-    path.write_bytes(b"no database" * 100)
-    hidden = History(path, "here", no_trace=True)
-    hidden.add("hidden", "python")
-    assert [entry.text for entry in hidden.entries()] == ["hidden"]
-    hidden.close()
-    assert path.read_bytes() == b"no database" * 100

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from mahtab_tui.tui.rows import text_window
-from mahtab_tui.tui.rows.code import two_ends
 from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
 from mahtab_tui.tui.rows.text_window import (
     LINE,
@@ -126,15 +125,3 @@ def test_long_line_shows_both_ends_and_the_omitted_count(size: int) -> None:
     assert shown.startswith("x = 'aaa")
     assert shown.endswith("'; end")
     assert f"{size - WIDEST * 9 // 10:,} characters of this line are not shown" in shown
-
-
-def test_only_long_lines_are_shortened() -> None:
-    code = "\n".join(["first", "b" * 50_000, "last"])
-    [text] = two_ends(code)
-    first, long, last = text.split("\n")
-    assert (first, last) == ("first", "last")
-    assert "41,000 characters of this line are not shown" in long
-    assert two_ends("c" * WIDEST) == ["c" * WIDEST]
-    many = "".join(two_ends("\n".join(["d" * 20_000] * 1_000)))
-    assert "lines left out" in many
-    assert len(many) < 5_000_000
