@@ -41,14 +41,6 @@ class InspectedObject:
     size: int
     known: str = ""
     """The known class that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
-    shown: tuple[DerivedObject, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedObject:
-    title: str
-    opened: InspectedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +136,7 @@ class InspectorClient:
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
         """again: accept that the variable now refers to a different object."""
-        reply = self._ask("open", path, again=again)
-        shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
-        return checked(InspectedObject, {**reply, "shown": shown})
+        return checked(InspectedObject, self._ask("open", path, again=again))
 
     def children(
         self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False

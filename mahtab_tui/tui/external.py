@@ -56,10 +56,6 @@ def copy_selection(app: App[Any], fallback: str) -> bool:
     return bool(text)
 
 
-_LINE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
-_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
-
-
 def editor_command() -> list[str]:
     """Find the editor as words. Raises `RuntimeError`."""
     try:
@@ -89,26 +85,6 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
         raise RuntimeError(
             f"The input cannot be written to a file for {command[0]}: {error.strerror}."
         ) from None
-
-
-def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    command = editor_command()
-    try:
-        here = os.getcwd()
-    except OSError as error:
-        raise RuntimeError(f"{command[0]} cannot be started: {error.strerror}.") from None
-    code = run_suspended(app, [*command, *line_arguments(command[0], path, line)], here)
-    if code:
-        raise RuntimeError(f"{command[0]} ended with exit code {code}.")
-
-
-def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    name = os.path.basename(editor)
-    if not line:
-        return [path]
-    if name in _GOTO:
-        return ["--goto", f"{path}:{line}"]
-    return [f"{path}:{line}"] if name in _LINE_IN_NAME else [f"+{line}", path]
 
 
 def open_picture(content: bytes, suffix: str) -> str:

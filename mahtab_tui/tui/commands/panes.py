@@ -123,16 +123,16 @@ _KEYS: dict[str, dict[str, str]] = {
         "pageup, pagedown, home, end": "Scroll",
     },
     "Skills": {
-        "enter, f4, ctrl+t, tab": "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text",
+        "enter, tab": "Load or unload the skill; go to its text",
     },
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
-        "f2, f5, f6, f7, f8": "Change its title; copy it; export it to a file; stop its kernel; delete it, after a confirmation",
+        "f2, f5, f8": "Change its title; copy it; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
-        "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
+        "tab": "Go to its text",
     },
     "Settings": {
-        "enter, tab, ctrl+r": "Change the setting; choose your file or the project's; remove it from the file",
+        "enter": "Change the setting; an empty value removes it from your file",
     },
 }
 PANE_KEYS = tuple(
@@ -148,7 +148,7 @@ INSPECTOR_COMMANDS = pane_commands(
         "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
         "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
         "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
-        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
+        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json or .txt file",
         "inspect-close leave q": "Close: Close the inspector",
     },
 )
@@ -172,7 +172,6 @@ TEXT_COMMANDS = pane_commands(
         "text-search search slash footer": "Search: Search the text",
         "text-next next(False) n footer": "Next: Go to the next match",
         "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
-        "text-regex regex x": "By pattern: Search for regular expressions, or for plain words",
         "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
         "text-wrap wrap w footer": "Wrap: Wrap long lines, or scroll them sideways",
     },
@@ -183,9 +182,6 @@ TREE_COMMANDS = pane_commands(
     {
         "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
         "tree-unfold unfold right,space footer": "Expand: Show what is inside",
-        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
-        "tree-next find(1) n": "Next: Go to the next match",
-        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
         "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
     },
 )
@@ -195,7 +191,6 @@ ARRAY_COMMANDS = pane_commands(
     {
         "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
         "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
-        "array-dimension dimension d": "Dimension: Choose the dimension to step along",
         "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
     },
 )
@@ -211,6 +206,12 @@ OUTPUT_COMMANDS = pane_commands(
     "Output",
     {
         "output-back back escape,q footer": "Back: Go back to the session",
+    },
+)
+
+SAVE_COMMANDS = pane_commands(
+    "Output",
+    {
         "output-save save ctrl+s footer": "Save: Save it to a file",
     },
 )
@@ -242,8 +243,6 @@ FRAMES_COMMANDS = pane_commands(
     {
         "frame-source source enter footer": "Source: In an error: go from the frames to the source",
         "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
-        "frame-edit edit e footer": "Edit: Open the file at the line in $EDITOR, or put the cell's code into the input",
-        "frame-output whole_output o footer": "Output: Show all output of the cell",
     },
 )
 
@@ -251,6 +250,7 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *NODE_COMMANDS,
     *OUTPUT_COMMANDS,
+    *SAVE_COMMANDS,
     *PAGER_COMMANDS,
     *PICTURE_COMMANDS,
     *PICTURES_COMMANDS,

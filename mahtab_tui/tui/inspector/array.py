@@ -288,8 +288,6 @@ class ArrayView(View, Vertical):
         self._content = content
         self._facts: ArrayFacts | None = None
         self._statistics: ArrayStatistics | None = None
-        self._dimension = 0
-        """The dimension that keys step along, among those that have an index."""
         self._shown: Slice | None = ()
         """None for the whole array, empty for none yet."""
 
@@ -358,36 +356,26 @@ class ArrayView(View, Vertical):
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
         if self.subject.slice is not None:
-            chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]
-            for dimension, text in enumerate(format_slice(self.subject.slice)):
-                style = "$person" if text != ":" else "$muted"
-                parts.append((", " if dimension else "", "$muted"))
-                parts.append((text, "bold $moon" if dimension == chosen else style))
-            keys = " ]   , and . step, d chooses the dimension, g enters a slice"
-            parts.append((keys, "$muted"))
+            parts.append((", ".join(format_slice(self.subject.slice)), "bold $moon"))
+            parts.append((" ]   , and . step, g enters a slice", "$muted"))
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
-    def _chosen_dimension(self, slice: Slice) -> int | None:
-        fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
-        return fixed[self._dimension % len(fixed)] if fixed else None
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("step_slice", "dimension", "enter_slice"):
+        if action in ("step_slice", "enter_slice"):
             return self.subject.slice is not None
         return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.subject.slice
-        if facts is None or slice is None or (chosen := self._chosen_dimension(slice)) is None:
+        if facts is None or slice is None:
             return
         stepped = list(slice)
-        stepped[chosen] = max(0, min(facts.shape[chosen] - 1, (slice[chosen] or 0) + step))
+        for at, index in enumerate(slice):  # the first dimension that has an index
+            if index is not None:
+                stepped[at] = max(0, min(facts.shape[at] - 1, index + step))
+                break
         self._choose(tuple(stepped))
-
-    def action_dimension(self) -> None:
-        self._dimension += 1
-        self._draw_head()
 
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -37,7 +34,6 @@ from mahtab_tui.tui.rows.text_window import (
     Text,
     TextRow,
     TextWindow,
-    find_match,
 )
 from mahtab_tui.tui.theme import Palette
 
@@ -85,26 +81,11 @@ class KernelText:
 MAX_COLOURED = 200_000
 SECONDS = 3.0
 
-_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-
-
-def guess_language(text: str) -> str:
-    """Return ``json``, ``xml``, ``html``, or empty for others."""
-    begins = text[:2000].lstrip()
-    if begins[:1] in ("{", "["):
-        with suppress(ValueError, RecursionError):
-            json.loads(text)
-            return "json"
-    if _MARKUP.match(text):
-        return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
-    return ""
-
 
 class Colours:
     def __init__(self, text: str, language: str) -> None:
         """Raises `TimeoutError` after `SECONDS`: a wrong language can keep a lexer busy for
         hours."""
-        self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
         end = time.monotonic() + SECONDS
         for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
@@ -119,11 +100,10 @@ class Colours:
             yield max(start, first), min(end, after), palette.token(kind)
 
 
-def colour_text(text: str, language: str = "") -> Colours | None:
-    """Return None if the language is unknown or this takes too long."""
-    written = language or guess_language(text)
+def colour_text(text: str, language: str) -> Colours | None:
+    """Return None if this takes too long."""
     try:
-        return Colours(text, written) if written else None
+        return Colours(text, language)
     except TimeoutError:
         return None
 
@@ -163,12 +143,9 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours: Colours | None = None
         self._reserved = 8
         """Cells for line numbers. Never shrinks, so that the text does not jump."""
-        self._regex = False
 
     def on_mount(self) -> None:
-        if self._load is None:
-            self._colour()
-        else:
+        if self._load is not None:
             self.reload()
 
     def show(
@@ -197,7 +174,7 @@ class TextView(View, LongTextView, can_focus=True):
     def _colour(self) -> None:
         source, language = self.source, self._language
         self.fetcher.forget("colours")
-        if 0 < source.size <= MAX_COLOURED:
+        if language and 0 < source.size <= MAX_COLOURED:
             self.fetcher.ask(
                 "colours",
                 lambda: colour_text(source.read(0, source.size), language),
@@ -207,7 +184,6 @@ class TextView(View, LongTextView, can_focus=True):
 
     def _set_colours(self, colours: Colours | None) -> None:
         self._colours = colours
-        self._show_status()
         self.refresh()
 
     @property
@@ -235,10 +211,7 @@ class TextView(View, LongTextView, can_focus=True):
         first = next((row.number for row in self.lines if row.number is not None), 1)
         size = self.source.size
         text = f"line {first:,}  ·  {size:,} characters"
-        if self._colours is not None:
-            text += f"  ·  {self._colours.language}"
-        kind = "pattern" if self._regex else "/"
-        words = f"  {kind} {plain(self.words)}" if self.words else ""
+        words = f"  / {plain(self.words)}" if self.words else ""
         self.show_status((text, "$muted"), (words, "$person"))
 
     def row_prefix(self, row: TextRow) -> list[Span]:
@@ -288,18 +261,12 @@ class TextView(View, LongTextView, can_focus=True):
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        what = "a regular expression" if self._regex else "a text"
-        self.ask(what, self.words, self.search, "search:")
-
-    def action_regex(self) -> None:
-        self._regex = not self._regex
-        now = ["words; x: for regular expressions", "regular expressions; x: for words"]
-        self.show_status((f"Searches for {now[self._regex]}.", "$muted"))
+        self.ask("a text", self.words, self.search, "search:")
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
-        if isinstance(self.source, KernelText) and not self._regex:
+        if isinstance(self.source, KernelText):
             return self.source.find(words, start, backwards=backwards)
-        return find_match(self.source, words, start, backwards=backwards, regex=self._regex)
+        return super().find(words, start, backwards=backwards)
 
 
 def make_repr_view(subject: Subject) -> TextView:

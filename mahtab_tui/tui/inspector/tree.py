@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
@@ -13,7 +13,6 @@ from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import TREE_COMMANDS
@@ -24,7 +23,6 @@ from mahtab_tui.tui.theme import BOLD, Palette
 ITEMS = 100
 MOST = 1_000_000_000
 """Children of a branch: a range may have more than a screen can scroll over."""
-MOST_LINES = 20_000
 
 
 class Branch:
@@ -67,12 +65,6 @@ class Branch:
         for branch in self.open.values():
             branch.forget()
 
-    def without_pages(self) -> Branch:
-        """Copy for use on another thread."""
-        copy = Branch(self.path, self.depth, self.count)
-        copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
-        return copy
-
     def unfold(self, position: int, child: Child) -> None:
         path, above = self.child_path(child), TreeLine(self, position)
         self.open[position] = Branch(path, self.depth + 1, child.count, above)
@@ -113,30 +105,6 @@ def line_number(line: TreeLine) -> int:
     branch, position = line
     number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
     return number if branch.above is None else line_number(branch.above) + 1 + number
-
-
-Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
-"""Returns the number of children, and one page of them; raises `KernelError`."""
-
-
-def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Wrap around; wait. Raises `KernelError` if nothing is found. root: a copy of the tree, which
-    this fills."""
-    wanted, lines = words.lower(), root.lines
-    for offset in range(min(lines, MOST_LINES)):
-        number = (start + offset * step) % lines
-        line = line_at(root, number)
-        if line is None:
-            break
-        branch, page = line.branch, line.position // ITEMS
-        if line.child is None:
-            branch.set_page(page, *fetch(branch, page))
-        child = line.child
-        if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
-            return number
-    raise KernelError(
-        f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched."
-    )
 
 
 _LABEL, _TYPE = 44, 20
@@ -211,7 +179,6 @@ class TreeView(View, RowsView, can_focus=True):
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
         self._kind = kind
-        self._words = ""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
@@ -253,7 +220,8 @@ class TreeView(View, RowsView, can_focus=True):
                 self._fetch_page(line.branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        fetch = self._page_fetcher(self._tree.root)
+        client = self.subject.client
+        attributes = self._kind == "attributes" and branch is self._tree.root
         branch.asked.add(page)
 
         def failed(sentence: str) -> None:
@@ -262,15 +230,11 @@ class TreeView(View, RowsView, can_focus=True):
 
         self.fetcher.ask(
             f"{id(branch)} {page}",
-            lambda: fetch(branch, page),
+            lambda: client.children(
+                branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes
+            ),
             lambda found: self._set_page(branch, page, *found),
             failed,
-        )
-
-    def _page_fetcher(self, root: Branch) -> Fetch:
-        client, attributes = self.subject.client, self._kind == "attributes"
-        return lambda branch, page: client.children(
-            branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
         )
 
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
@@ -318,22 +282,6 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_fold() if line.unfolded else self.action_unfold()
         elif event.chain == 2:
             self.action_open_row()
-
-    def action_search(self) -> None:
-        def entered(words: str) -> None:
-            self._words = words
-            self._find(self.cursor, 1)
-
-        self.ask("names, types and values", self._words, entered, "search:")
-
-    def action_find(self, step: int) -> None:
-        self._find(self.cursor + step, step)
-
-    def _find(self, start: int, step: int) -> None:
-        words, root = self._words, self._tree.root.without_pages()
-        if words:
-            find = partial(find_line, root, words, start, step, self._page_fetcher(root))
-            self.fetcher.ask("search", find, self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.find import LONGEST, Pattern, PatternError
+from mahtab_tui.tui.find import LONGEST, Pattern
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
@@ -26,7 +25,6 @@ LINE = 16_384
 """Characters from which a line is split."""
 BLOCK = 65_536
 """Characters to fetch or search at a time."""
-PART = 2.0
 WHOLE = 20.0
 
 
@@ -73,30 +71,24 @@ class LocalText(PagedText):
         self.text = text
 
 
-def find_match(
-    text: Text, words: str, start: int, *, backwards: bool = False, regex: bool = False
-) -> TextSpan | None:
+def find_match(text: Text, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
     """Find the next match, or the last one before; wraps around. Without capitals, case is ignored.
     Called on a thread. Raises `KernelError`."""
     until = time.monotonic() + WHOLE
-    letters = re.sub(r"\\.", "", words) if regex else words
-    try:
-        pattern = Pattern(words, regex=regex, any_case=not any(map(str.isupper, letters)))
-        for block, first, last in _blocks(text.size, start, backwards=backwards):
-            if time.monotonic() > until:
-                raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
-            begin, lines = _read_lines(text, block)
-            found = None
-            for match_start, match_end in pattern.spans(lines, PART, max(0, first - begin)):
-                if begin + match_start >= last:
-                    break
-                found = begin + match_start, begin + match_end
-                if not backwards:
-                    break
-            if found is not None:
-                return found
-    except PatternError as error:
-        raise KernelError(str(error)) from None
+    pattern = Pattern(words, regex=False, any_case=not any(map(str.isupper, words)))
+    for block, first, last in _blocks(text.size, start, backwards=backwards):
+        if time.monotonic() > until:
+            raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
+        begin, lines = _read_lines(text, block)
+        found = None
+        for match_start, match_end in pattern.spans(lines, start=max(0, first - begin)):
+            if begin + match_start >= last:
+                break
+            found = begin + match_start, begin + match_end
+            if not backwards:
+                break
+        if found is not None:
+            return found
     return None
 
 

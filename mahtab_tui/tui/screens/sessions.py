@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.export.entries import NothingToExport
-from mahtab_tui.session.kernel_control import stop_detached_kernel, summarize_detached_kernels
-from mahtab_tui.session.notebooks import export_session
+from mahtab_tui.session.kernel_control import summarize_detached_kernels
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
@@ -35,11 +31,9 @@ from mahtab_tui.store.session_index import (
     rename_session,
     size,
 )
-from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
+from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
-from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
-from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
@@ -48,45 +42,19 @@ from mahtab_tui.tui.transcript.view import TranscriptView
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
-_RETRY_S = 0.05
-
-
-class PreviewTranscript(TranscriptView):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "walk(-1)", "Up", show=False),
-        Binding("down", "walk(1)", "Down", show=False),
-        Binding("pageup", "page_up", "Page up", show=False),
-        Binding("pagedown", "page_down", "Page down", show=False),
-        Binding("home", "scroll_home", "First", show=False),
-        Binding("end", "scroll_end", "Last", show=False),
-    ]
-
 
 class Preview(Container):
     def __init__(self) -> None:
         super().__init__(id="session-preview")
-        self.transcript: PreviewTranscript | None = None
 
-    def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        focused = self.transcript is not None and self.transcript.has_focus
+    def show(self, records: Sequence[Record]) -> None:
+        focused = any(widget.has_focus for widget in self.children)
         self.remove_children()
-        self.transcript = transcript = PreviewTranscript()
+        transcript = TranscriptView()
         self.mount(transcript)
         if focused:
             transcript.focus()
         transcript.fold(records)
-        if wanted:
-            self.call_after_refresh(self._mark, transcript, words_pattern(wanted))
-
-    def _mark(self, transcript: PreviewTranscript, pattern: str) -> None:
-        if transcript is not self.transcript:
-            return
-        if transcript.viewport.window is None:  # it has no size yet
-            self.set_timer(_RETRY_S, lambda: self._mark(transcript, pattern))
-            return
-        transcript.search.begin()
-        with suppress(PatternTimeout):
-            transcript.find(pattern, 1, regex=True)
 
 
 MAX_SESSIONS = 100
@@ -109,23 +77,19 @@ def sessions_screen(session: Session) -> SessionsScreen:
         project = ""
     saved = session.saved_id
     why = "" if saved else "This session is not saved, so leave it first:"
-    mask = session.secrets.redact_for_model
-    return SessionsScreen(database(), saved, project, switch_problem=why, mask=mask)
+    return SessionsScreen(database(), saved, project, switch_problem=why)
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("f1", "help", "Keys"),
         ("f2", "act('rename')", "Rename"),
         ("f5", "act('fork')", "Copy"),
-        ("f6", "act('export')", "Export"),
-        ("f7", "act('stop_kernel')", "Stop its kernel"),
         ("f8", "act('delete')", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
     ]
 
     heading_text = "Sessions"
-    hint = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
+    hint = "Enter resume · F2 title · F5 copy · F8 delete · ^T all"
     placeholder = "type to search · Tab reads · Esc leaves"
 
     def __init__(
@@ -135,7 +99,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         project: str,
         *,
         switch_problem: str = "",
-        mask: Callable[[str], str] = str,
     ) -> None:
         """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()
@@ -144,7 +107,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._current = current
         self._project = project
         self._switch_problem = switch_problem
-        self._mask = mask
         self._all = False
         self._result: ListResult
         self._detached: Mapping[str, str] = {}
@@ -228,7 +190,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self.fetcher.ask(
                 "preview",
                 partial(preview, self._database, session.id, row.record),
-                lambda records: self._preview.show(records, wanted_words(typed)),
+                self._preview.show,
                 self.show_status,
                 pause=PAUSE,
             )
@@ -238,7 +200,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         facts = self._result.waiting.get(session.id, "")
         parts = (
             here,
-            f"its kernel: {facts} (F7 stops it)" if facts else "",
+            f"its kernel: {facts}" if facts else "",
             session.id,
             session.project,
             session.model,
@@ -259,9 +221,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._all = not self._all
         self.show_count("looking…")
         self.find(pause=0)
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
     def action_select(self) -> None:
         self.act_on_chosen(self._resume)
@@ -296,43 +255,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
-    def stop_kernel(self, hit: Hit) -> None:
-        if hit.session.id not in self._result.waiting:
-            self.show_status("This session has no kernel in the background.")
-            return
-        confirm(
-            self.app,
-            "Stop the kernel of this session, with the cell that it runs?",
-            lambda: self._do(partial(stop_detached_kernel, hit.session.id)),
-            yes="Stop",
-            no="Keep",
-        )
-
     def fork(self, hit: Hit) -> None:
-        """Copy the session; with the focus in the preview, only the part before the marked
-        entry."""
-        transcript, entry = self._preview.transcript, ""
-        if transcript is not None and transcript.has_focus:
-            marked = transcript.marker.marked
-            if marked is None:
-                self.show_status(
-                    "Mark a cell, a question or an answer: the copy contains everything before it."
-                )
-                return
-            entry = marked.key
-
-        def copy() -> None:
-            self.call_later(self._go_to, fork(hit.session.id, entry))
-
-        self._do(copy)
-
-    def export(self, hit: Hit) -> None:
-        def named(file: str) -> None:
-            path = Path(self._project, os.path.expanduser(file))
-            self._do(partial(export_session, hit.session, path, self._mask))
-
-        title = "File to write: .ipynb, .py, .md or .html"
-        ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), named)
+        self._do(lambda: self.call_later(self._go_to, fork(hit.session.id)))
 
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)
@@ -343,20 +267,15 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             self.dismiss(session)
 
-    def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
-        """Work on a thread, and report its outcome: what it returns, or the given one."""
+    def _do(self, work: Callable[[], object], outcome: str = "") -> None:
+        """Work on a thread, and report its outcome."""
 
         def act() -> None:
             sentence, style = outcome, "$good"
             try:
-                sentence = work() or outcome
-            except FileExistsError as error:
-                sentence, style = f"{error} Give another name.", "$bad"
-            except (StoreError, SessionNotFound, NothingToExport) as error:
+                work()
+            except (StoreError, SessionNotFound) as error:
                 sentence, style = str(error), "$bad"
-            except OSError as error:
-                file = error.filename or "The file"
-                sentence, style = f"{file} cannot be written: {error.strerror}.", "$bad"
             self.call_later(self._done, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()

@@ -6,21 +6,16 @@ import base64
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 from ..completion.signatures import source
 from ..objects import (
     SCALARS,
     as_library_type,
-    class_dict,
     class_module,
-    get_if_loaded,
     limited_repr,
-    mro_of,
 )
-from ..stdlib import late_import
 from ..variables import summary, type_name, variable_kind
 from . import content
 from .children import (
@@ -36,8 +31,6 @@ from .children import (
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
 from .tables import RecordTable, Table, arrange, as_table, headings, page
 
-GROUP = "mahtab_tui.inspectors"
-MOST_VIEWS = 7
 PICTURE = 10.0
 WORK = 10.0
 """Seconds for sorting, filtering and statistics."""
@@ -45,31 +38,6 @@ CHARACTERS, BYTES = 200_000, 50_000
 MOST_ROWS = 500
 
 Fields = dict[str, Any]
-
-
-def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-    """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
-    point: a function that returns a mapping of titles to objects."""
-    names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
-    if not names:
-        return None
-    points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
-    return next((points[name].load() for name in names if name in points), None)
-
-
-@lru_cache(1)
-def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
-    found = late_import("importlib.metadata").entry_points()
-    # A dict before Python 3.10.
-    points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
-    return {point.name: point for point in points}
-
-
-def _full_name(cls: type) -> str:
-    module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
-    if type(module) is not str or module in ("builtins", "__main__"):
-        return ""
-    return f"{module}.{name}" if get_if_loaded(module, name) is cls else ""
 
 
 class Inspection:
@@ -135,34 +103,7 @@ class Inspection:
 
     def _open(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         self._arranged.pop(asked["client"], None)
-        shown, problem = [], ""
-        try:
-            shown = self._inspector_views(at.target, asked["client"])
-        except InspectionError as error:
-            problem = str(error)
-        about = describe_object(at.target, at.expression)
-        return {**about, "path": at.path, "shown": shown, "problem": problem}
-
-    def _inspector_views(self, value: Any, client: str) -> list[Fields]:
-        inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
-        if inspector is None:
-            return []
-
-        def run_inspector() -> list[tuple[str, Any]]:
-            shown = inspector(value)
-            if not isinstance(shown, Mapping):
-                kind = type(shown).__name__
-                raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
-            return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
-
-        return [
-            {
-                "title": title,
-                "path": [["held", self._store_computed(client, view, "")]],
-                **describe_object(view, ""),
-            }
-            for title, view in run_limited(run_inspector, "Its inspector")
-        ]
+        return {**describe_object(at.target, at.expression), "path": at.path}
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)

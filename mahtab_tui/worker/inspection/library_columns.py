@@ -37,7 +37,7 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array of a kind in ``biufmMU``. missing: a mask, or None."""
+    """A one-dimensional numpy array of a kind in ``biufmM``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
@@ -92,8 +92,6 @@ class NumberColumn(Column):
             missing = numpy.zeros(len(self._values), dtype=bool)
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
-        elif condition.op == "contains" and self._kind == "U":
-            fits = numpy.char.find(self._values, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
@@ -102,7 +100,7 @@ class NumberColumn(Column):
         values, missing = self._values, self._missing_mask()
         count = 0 if missing is None else int(missing.sum())
         deadline.check()
-        if self._kind not in "biufmM" or count == len(values):
+        if count == len(values):
             return Statistics(count)
         if count:
             values = values[~missing]
@@ -140,51 +138,27 @@ class NumberColumn(Column):
         try:
             if self._kind == "M":
                 return _numpy().datetime64(text.replace(" ", "T"))
-            if self._kind == "m":
-                number, _, unit = text.partition(" ")
-                return _numpy().timedelta64(int(number), unit or "s")
             if self._kind == "b":
                 return BOOLEANS[text.lower()]
-            if self._kind == "U":
-                return text
-            return int(text) if text.lstrip("+-").isdigit() else float(text)
-        # The last two for unknown units and for numbers that are too large.
-        except (ValueError, KeyError, TypeError, OverflowError):
-            raise not_comparable(text, self.type) from None
+            if self._kind != "m":
+                return int(text) if text.lstrip("+-").isdigit() else float(text)
+        except (ValueError, KeyError):
+            pass
+        raise not_comparable(text, self.type)
 
 
-class CategoryColumn(NumberColumn):
-    """A Categorical of pandas, sorted in the order of its categories."""
+class _Categories(Sequence[Any]):
+    """The values of a Categorical of pandas; a missing one has the code -1."""
 
     def __init__(self, values: Any) -> None:
-        super().__init__(values.codes, "category", values.codes < 0)
-        self.right = False
-        self._array = values
-        self._categories = values.categories
+        self._codes = values.codes
+        self._known = [*values.categories.tolist(), None]
 
-    def value(self, row: int) -> Any:
-        return self._array[row]
+    def __len__(self) -> int:
+        return len(self._codes)
 
-    def texts(self, rows: Rows) -> list[str | None]:
-        codes = self._values[_as_slice(rows)].tolist()
-        known = {code: cell_text(self._categories[code]) for code in set(codes) if code >= 0}
-        return [known.get(code) for code in codes]
-
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        if condition.op in ("missing", "present"):
-            return super().matching(condition, deadline)
-        fitting = Column(self._categories).matching(condition, deadline)
-        numpy = _numpy()
-        return numpy.flatnonzero(numpy.isin(self._values, list(fitting)))  # type: ignore[no-any-return]
-
-    def statistics(self, deadline: Deadline) -> Statistics:
-        known = self._values[~self._missing]
-        missing, counts = len(self._values) - len(known), _numpy().bincount(known, minlength=1)
-        used = counts.nonzero()[0].tolist()
-        if len(used) > DISTINCT:
-            return Statistics(missing)
-        counted = ((cell_text(self._categories[code]) or "", int(counts[code])) for code in used)
-        return Statistics(missing, top=format_top_values(counted))
+    def __getitem__(self, row: Any) -> Any:
+        return self._known[self._codes[row]]
 
 
 def column_of(series: Any) -> Column:
@@ -196,7 +170,7 @@ def column_of(series: Any) -> Column:
         return _array_column(series.to_numpy(), "")
     categories: Any = dtype.categories if name == "CategoricalDtype" else None
     if is_index(categories) and is_own_type(categories.dtype):
-        return CategoryColumn(series.array)
+        return Column(_Categories(series.array), "category")
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
