@@ -97,10 +97,9 @@ class ArrayStatistics(ColumnStatistics):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    kind: Literal["line", "histogram", "heat"]
-    xs: tuple[float, ...] = ()
-    ys: tuple[float, ...] = ()
-    grid: tuple[tuple[float | None, ...], ...] = ()
+    kind: Literal["line", "histogram"]
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +180,8 @@ class InspectorClient:
     def array_figures(self, path: ObjectPath) -> ArrayStatistics:
         return checked(ArrayStatistics, self._ask("array", path, "array figures", figures=True))
 
-    def plot(
-        self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
-    ) -> Plot:
-        return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
+    def plot(self, path: ObjectPath, kind: Literal["line", "histogram"], width: int) -> Plot:
+        return checked(Plot, self._ask("plot", path, kind=kind, width=width))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
         return checked(TextPart, self._ask("text", path, start=start, end=end))

@@ -126,9 +126,8 @@ class QuitFlow:
             )
             self._app.screen.mount(self.row)
 
-    def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session for another one. back: the command that will list
-        it."""
+    def switch_to(self, session: str) -> None:
+        """Ask whether to leave this session for another one."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -139,7 +138,7 @@ class QuitFlow:
             self._app.next_session = session
             self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{continuing}{losing}"
+        question = f"Switch to session {session}? This session is saved, and /sessions returns to it.{continuing}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
@@ -223,8 +222,6 @@ class MahtabApp(TerminalApp[int]):
         self.saves_crash = not session.no_trace
         self.history = history
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
-        if session.settings.kernel is not None:
-            self.ui_state.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
         self._window_focused = True

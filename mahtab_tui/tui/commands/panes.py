@@ -162,7 +162,6 @@ TABLE_COMMANDS = pane_commands(
         "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
         "table-all all_rows x": "All rows: Clear sorting and filters",
         "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
-        "table-figures figures i": "Figures: Show or hide the figures of each column in the header",
     },
 )
 
@@ -173,7 +172,6 @@ TEXT_COMMANDS = pane_commands(
         "text-next next(False) n footer": "Next: Go to the next match",
         "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
         "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
-        "text-wrap wrap w footer": "Wrap: Wrap long lines, or scroll them sideways",
     },
 )
 
@@ -356,10 +354,12 @@ def choose_theme(context: CommandContext, name: str) -> None:
     if name in context.app.available_themes:
         context.app.theme = name
     else:
-        from mahtab_tui.tui.screens.listing import ChooseTheme
+        from mahtab_tui.tui.screens.dialog import ask
+        from mahtab_tui.tui.screens.listing import ChooseOne
 
-        themes = sorted(context.app.available_themes)
-        context.app.push_screen(ChooseTheme(themes, context.app.theme))
+        app = context.app
+        picker = ChooseOne("Theme", sorted(app.available_themes), app.theme)
+        ask(app, picker, lambda chosen: setattr(app, "theme", chosen))
 
 
 @_screen(

@@ -429,7 +429,7 @@ def sessions(context: CommandContext) -> None:
     ask(
         context.app,
         sessions_screen(context.session),
-        partial(context.quit_flow.switch_to, back="/sessions"),
+        context.quit_flow.switch_to,
     )
 
 

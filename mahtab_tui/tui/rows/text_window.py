@@ -212,9 +212,6 @@ class LongTextView(Widget, can_focus=True):
         self.found: TextSpan | None = None
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
-        self._wrapped = True
-        """Else long lines are scrolled."""
-        self._left = 0
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -251,7 +248,7 @@ class LongTextView(Widget, can_focus=True):
         for first, last, style in self.part_styles(row):
             if first < row.end and last > row.start:
                 spans = style_range(spans, first - row.start, last - row.start, style)
-        words = Strip([Segment(*span) for span in spans]).crop(self._left, self._left + width)
+        words = Strip([Segment(*span) for span in spans]).crop(0, width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
         if (ground := self.line_style(row)) is not None:
             return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
@@ -322,7 +319,7 @@ class LongTextView(Widget, can_focus=True):
 
     def action_move_to(self, offset: int) -> None:
         if offset == 0:
-            self.top = self._left = 0
+            self.top = 0
             self.load_then(self.refresh_view)
         else:
             self.load_then(self._go_to_end)
@@ -372,8 +369,6 @@ class LongTextView(Widget, can_focus=True):
         row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
             self.top = self.window.up(row, min(3, self.size.height // 4), width)
-        if not self._wrapped:
-            self._left = max(0, start - row - self.size.width // 2)
         self.refresh_view()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:

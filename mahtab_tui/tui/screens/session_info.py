@@ -187,7 +187,6 @@ class ServersScreen(ListScreen[None, ServerState]):
     ]
     heading_text = "MCP servers"
     hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
-    placeholder = "type to filter servers and tools"
 
     def __init__(
         self,
@@ -218,11 +217,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         return [] if self._servers is None else list(self._servers.states.values())
 
     def find_rows(self, typed: str) -> Sequence[ServerState]:
-        return [
-            state
-            for state in self._states
-            if typed.lower() in state.python.lower() or self._matching(state, typed)
-        ]
+        return [state for state in self._states if typed.lower() in state.python.lower()]
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
@@ -245,18 +240,14 @@ class ServersScreen(ListScreen[None, ServerState]):
     def _one_line(self, text: str) -> str:
         return one_line(visible(self._mask(text)))
 
-    def _matching(self, state: ServerState, typed: str) -> list[str]:
-        return [wire for wire, tool in state.tools.items() if typed.lower() in tool.name.lower()]
-
     def _server_tools(self, state: ServerState) -> Content:
         if not state.revision:
             return Content.styled(
                 "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
                 "$muted",
             )
-        wires = self._matching(state, self.typed) or list(state.tools)
         parts: list[Content] = []
-        for tool in map(state.tools.__getitem__, wires[:_SHOWN]):
+        for tool in list(state.tools.values())[:_SHOWN]:
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
             summary = self._one_line(tool.summary)
             parts.append(
@@ -267,8 +258,8 @@ class ServersScreen(ListScreen[None, ServerState]):
                     (f"\n  {summary}" if summary else "", "$muted"),
                 )
             )
-        if (more := len(wires) - _SHOWN) > 0:
-            parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
+        if (more := len(state.tools) - _SHOWN) > 0:
+            parts.append(Content.styled(f"… {more:,} more", "$muted"))
         return Content("\n").join(parts)
 
     def action_select(self) -> None:

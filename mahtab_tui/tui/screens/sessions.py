@@ -58,7 +58,6 @@ class Preview(Container):
 
 
 MAX_SESSIONS = 100
-_WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
 
@@ -149,14 +148,11 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
         if self._unindexed:
             return f"{shown:,} found · {self._unindexed:,} still being read"
-        if wanted_words(self.typed):
-            return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        if answer.total > shown:
-            return f"the newest {shown:,} of {answer.total:,} {scope}"
-        return f"{shown:,} {scope}"
+        found = "found " if wanted_words(self.typed) else f"of {answer.total:,} "
+        return f"{shown:,} {found}{scope}"
 
     def line(self, row: Hit, width: int) -> Content:
-        session, wide = row.session, width >= _WIDE_COLUMNS
+        session = row.session
         if session.id == self._current:
             mark = CURRENT
         elif session.id in self._result.open_now:
@@ -165,14 +161,11 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             mark = ("○ ", "$good") if session.id in self._result.waiting else OTHER
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session)
-        if not wide:  # if it is another year, show that instead of the time
-            when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
+        # If it is another year, show that instead of the time.
+        when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
-        facts = [size(session).rjust(_SIZE)]
-        if wide and self._all:
-            facts = [Path(session.project).name, session.model, cost(session), *facts]
-        end = "  ".join(facts)
+        end = size(session).rjust(_SIZE)
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
         text = Content.assemble(title, (f"  {first}", "$muted"))
         text = text.truncate(room, ellipsis=True, pad=True)

@@ -139,12 +139,9 @@ class Inspection:
             values = None if column is None else column.numbers()
         if values is None or values.dtype.kind not in "biuf":
             raise InspectionError("There are no numbers to plot.")
-        if asked["kind"] == "histogram":
+        if asked["kind"] == "histogram" or values.ndim == 2:
             return content.histogram(values, deadline)
-        width, height = max(1, asked["width"]), max(1, asked["height"])
-        if values.ndim == 2:
-            return content.heat(values, width, height)
-        return content.line(values, width, deadline)
+        return content.line(values, max(1, asked["width"]), deadline)
 
     def _text(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         text, start = _text_at(at), asked["start"]
