@@ -79,7 +79,6 @@ class ColumnStatistics:
     max: str
     mean: str
     bars: tuple[int, ...]
-    top: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

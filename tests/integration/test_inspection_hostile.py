@@ -306,24 +306,17 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
     odd.run(f"numbers = {value}")
     assert ("plot" in odd.look.open(named("numbers")).views) is drawn
     if drawn:
-        assert odd.look.plot(named("numbers"), "line", 20, 20).ys[0] in (1, 1.5)
-        assert sum(odd.look.plot(named("numbers"), "histogram", 20, 20).ys) in (1, 2)
+        assert odd.look.plot(named("numbers"), "line", 20).ys[0] in (1, 1.5)
+        assert sum(odd.look.plot(named("numbers"), "histogram", 20).ys) in (1, 2)
     else:
         with pytest.raises(KernelError, match="no numbers to plot"):
-            odd.look.plot(named("numbers"), "line", 20, 20)
+            odd.look.plot(named("numbers"), "line", 20)
 
 
 def test_plot_fits_a_tiny_screen(odd: Looking) -> None:
     odd.run("line, grid = np.arange(100.0), np.ones((5, 7))")
-    assert len(odd.look.plot(named("line"), "line", -1, -2).xs) == 2
-    assert len(odd.look.plot(named("grid"), "line", -1, -2).grid) == 1
-
-
-@pytest.mark.parametrize("condition", ["> 5 bananas", "> 99999999999999999999999999 s", "= soon"])
-def test_unreadable_timedelta_condition_is_refused(odd: Looking, condition: str) -> None:
-    odd.run("spans = pd.to_timedelta([1, 2], unit='h').to_numpy()")
-    with pytest.raises(KernelError, match="cannot be compared with values of timedelta64"):
-        odd.table("spans", 0, c0=condition)
+    assert len(odd.look.plot(named("line"), "line", -1).xs) == 2
+    assert odd.look.plot(named("grid"), "line", -1).kind == "histogram"
 
 
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
@@ -334,15 +327,6 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
     assert odd.look.array_figures(named("tall")).max == "9"
-
-
-def test_sorting_emits_no_warnings(odd: Looking) -> None:
-    odd.run(
-        "import warnings; warned = []; warnings.showwarning = lambda *about: warned.append(about); warnings.simplefilter('always')"
-    )
-    odd.run("t = pa.table({'a': [2.0, None, float('nan'), 1.0]})")
-    assert odd.table("t", sort=(0, True)).positions == (0, 3, 2, 1)
-    assert odd.cells.run("print(warned)").output == "[]\n"
 
 
 def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:

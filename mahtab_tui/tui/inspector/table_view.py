@@ -303,9 +303,6 @@ class TableView(View, ScrollView, can_focus=True):
         found = table.statistics[column]
         if found is None:
             return "", palette.muted
-        if found.top and line != 3:  # for a text column, show its most common values instead
-            index = line - 2 - (line > 3)
-            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
         if line == 2:
             return bars(found.bars), palette.person
         if line == 3 and found.missing:

@@ -136,10 +136,6 @@ SAMPLED_ROWS = 200
 """For the number of decimals."""
 BARS = 8
 SAMPLE = 20_000
-TOP = 4
-DISTINCT = 100_000
-"""Columns with more distinct values are not counted."""
-_LONGEST_VALUE = 24
 
 
 class Statistics(NamedTuple):
@@ -150,7 +146,6 @@ class Statistics(NamedTuple):
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
-    top: Sequence[str] = ()
 
 
 def number_statistics(
@@ -178,29 +173,18 @@ def sampled(values: Any) -> Any:
     return values[:: max(1, len(values) // SAMPLE)]
 
 
-def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
-    counted = list(counts)
-    if len(counted) > 1 and all(count == 1 for _, count in counted):
-        return (f"all {len(counted):,} differ",)
-    return [
-        f"{text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + '…'} ×{count:,}"
-        for text, count in sorted(counted, key=lambda each: -each[1])[:TOP]
-    ]
-
-
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
-COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "<": (operator.lt, "less"),
-    "<=": (operator.le, "less_equal"),
-    ">": (operator.gt, "greater"),
-    ">=": (operator.ge, "greater_equal"),
-    "==": (operator.eq, "equal"),
-    "!=": (operator.ne, "not_equal"),
-    "contains": (operator.eq, "equal"),
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
 }
-"""Python's and Arrow's functions; except for texts, ``contains`` means ``==``."""
+"""Except for texts, ``contains`` means ``==``."""
 
 
 class Condition(NamedTuple):
@@ -211,7 +195,7 @@ class Condition(NamedTuple):
     operand: str = ""
 
     def compare(self, values: Any, operand: Any) -> Any:
-        return COMPARISONS[self.op][0](values, operand)
+        return _COMPARISONS[self.op](values, operand)
 
     @property
     def ignores_case(self) -> bool:
@@ -295,27 +279,20 @@ class Column:
 
     def statistics(self, deadline: Deadline) -> Statistics:
         missing, numbers = 0, []
-        only_numbers = only_texts = True
-        texts: dict[str, int] = {}
+        only_numbers = True
         for _, value in self._each(deadline):
             if type(value) in NUMBERS and value == value:
-                only_texts = False
                 if only_numbers:
                     numbers.append(value)
-            elif type(value) is str:
-                only_numbers = False
-                if len(texts) <= DISTINCT:
-                    texts[value] = texts.get(value, 0) + 1
-            elif cell_text(value) is None:
+            elif type(value) is not str and cell_text(value) is None:
                 missing += 1
             else:
-                only_numbers = only_texts = False
+                only_numbers = False
         if only_numbers and numbers:
             low, high = min(numbers), max(numbers)
             mean = sum(float(value) for value in numbers if abs(value) < 1e300) / len(numbers)
             return number_statistics(missing, low, high, mean, sampled(numbers))
-        counted = only_texts and len(texts) <= DISTINCT
-        return Statistics(missing, top=format_top_values(texts.items()) if counted else ())
+        return Statistics(missing)
 
     def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):
@@ -345,7 +322,7 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     try:
         number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
     except ValueError:
-        number = None
+        number = BOOLEANS.get(operand.lower())
 
     def compares(value: Any) -> bool:
         if type(value) in NUMBERS:

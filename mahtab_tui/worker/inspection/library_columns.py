@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import importlib
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..objects import is_index, is_one_of, is_own_type
 from ..variables import type_name
 from .columns import (
     BOOLEANS,
-    COMPARISONS,
-    DISTINCT,
     SAMPLED_ROWS,
-    TOP,
     Column,
     Condition,
     Deadline,
@@ -25,7 +22,6 @@ from .columns import (
     cell_text,
     choose_decimals,
     float_text,
-    format_top_values,
     histogram,
     is_safe_zone,
     not_comparable,
@@ -235,6 +231,9 @@ class _TypedColumn(Column):
     def _read(self, rows: Rows) -> list[Any]:
         raise NotImplementedError
 
+    def _count_missing(self) -> int:
+        raise NotImplementedError
+
     def texts(self, rows: Rows) -> list[str | None]:
         return list(map(self._format, self._read(rows)))
 
@@ -245,18 +244,24 @@ class _TypedColumn(Column):
 
     def numbers(self) -> Any:
         found = self._values.to_numpy()
-        return found.astype("f8") if found.dtype.kind == "O" else found
+        return found.astype("f8") if found.dtype.kind == "O" and self.right else found
 
-    def _convert(self, text: str) -> Any:
-        try:
-            if self._kind == "time":
-                moment = datetime.datetime.fromisoformat(text)
-                return moment.date() if self.type == "date" else moment
-            if self._kind == "bool":
-                return BOOLEANS[text.lower()]
-            return {"float": float, "int": int}.get(self._kind, str)(text)
-        except (ValueError, KeyError):
-            raise not_comparable(text, self.type) from None
+    def _converted(self) -> Column:
+        """Return a column of numpy's values, or else of Python's."""
+        if self._kind in ("float", "int", "time", "bool"):
+            with suppress(ImportError):
+                numbers = self.numbers()  # a missing one is NaN
+                if numbers.dtype.kind in "biufmM":
+                    return NumberColumn(numbers, self.type)
+        return Column(self._read(range(len(self._values))), self.type)
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        return self._converted().matching(condition, deadline)
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        if self._kind in ("float", "int", "time"):
+            return self._converted().statistics(deadline)
+        return Statistics(self._count_missing())
 
 
 class ArrowColumn(_TypedColumn):
@@ -266,8 +271,6 @@ class ArrowColumn(_TypedColumn):
             word = "float"
         elif types.is_integer(kind) or types.is_decimal(kind):
             word = "int"
-        elif types.is_string(kind) or types.is_large_string(kind):
-            word = "text"
         elif types.is_temporal(kind):
             word = "time"
         else:
@@ -281,6 +284,9 @@ class ArrowColumn(_TypedColumn):
             part = self._values.take(_arrow().array(list(rows), type="int64"))
         return part.to_pylist()  # type: ignore[no-any-return]
 
+    def _count_missing(self) -> int:
+        return int(self._values.null_count)
+
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
 
@@ -290,51 +296,12 @@ class ArrowColumn(_TypedColumn):
         values = self._values if rows is None else self._values.take(rows)
         try:
             keys = [("", "descending" if descending else "ascending")]
-            found = _compute().sort_indices(values, sort_keys=keys)
+            compute = importlib.import_module("pyarrow.compute")
+            found = compute.sort_indices(values, sort_keys=keys)
         except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
         return (found if rows is None else rows.take(found)).to_pylist()  # type: ignore[no-any-return]
-
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        compute, (op, operand) = _compute(), condition
-        if op in ("missing", "present"):
-            missing = self._values.is_null(nan_is_null=True)
-            fits = missing if op == "missing" else compute.invert(missing)
-        elif op == "contains" and self._kind == "text":
-            ignore = condition.ignores_case
-            fits = compute.match_substring(self._values, operand, ignore_case=ignore)
-        else:
-            try:
-                wanted = _arrow().scalar(self._convert(operand), type=self._values.type)
-            except (ValueError, TypeError, _arrow().ArrowException):
-                raise not_comparable(operand, self.type) from None
-            fits = getattr(compute, COMPARISONS[op][1])(self._values, wanted)
-        return compute.indices_nonzero(fits).to_pylist()  # type: ignore[no-any-return]
-
-    def statistics(self, deadline: Deadline) -> Statistics:
-        values, compute = self._values, _compute()
-        missing = compute.sum(values.is_null(nan_is_null=self._kind == "float")).as_py() or 0
-        deadline.check()
-        if self._kind in ("", "text", "bool") or missing == len(values):
-            return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        if missing:
-            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
-        try:
-            low, high = compute.min_max(values).as_py().values()
-        except _arrow().ArrowNotImplementedError:
-            return Statistics(missing)
-        deadline.check()
-        if self._kind == "time":
-            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
-        mean = float(compute.mean(values).as_py())
-        return number_statistics(missing, low, high, mean, sampled(values).to_pylist())
-
-    def _top(self) -> Sequence[str]:
-        counted = self._values.drop_null().value_counts()
-        if len(counted) > DISTINCT:
-            return ()
-        return format_top_values((each["values"], each["counts"]) for each in counted.to_pylist())
 
 
 class PolarsColumn(_TypedColumn):
@@ -344,8 +311,6 @@ class PolarsColumn(_TypedColumn):
             word = "float"
         elif dtype.is_numeric():
             word = "int"
-        elif dtype in (polars.String, polars.Categorical, polars.Enum):
-            word = "text"
         elif dtype.is_temporal():
             word = "time"
         else:
@@ -357,65 +322,21 @@ class PolarsColumn(_TypedColumn):
             return self._values.slice(rows.start, len(rows)).to_list()  # type: ignore[no-any-return]
         return self._values.gather(list(rows)).to_list()  # type: ignore[no-any-return]
 
-    def _format(self, value: Any) -> str | None:
-        # NaN is not a missing value.
-        return "NaN" if type(value) is float and value != value else super()._format(value)
+    def _count_missing(self) -> int:
+        return int(self._values.null_count())
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         polars = sys.modules["polars"]
         rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
         values = self._values if rows is None else self._values.gather(rows)
         try:
-            found = self._without_nan(values).arg_sort(descending=descending, nulls_last=True)
+            values = values.fill_nan(None) if self._kind == "float" else values
+            found = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
         return found if rows is None else rows.gather(found)  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        values, (op, operand) = self._values, condition
-        polars = sys.modules["polars"]
-        try:
-            if op in ("missing", "present"):
-                fits = values.is_null() if op == "missing" else values.is_not_null()
-            elif op == "contains" and self._kind == "text":
-                texts = values.cast(polars.String)
-                texts = texts.str.to_lowercase() if condition.ignores_case else texts
-                fits = texts.str.contains(operand, literal=True)
-            else:
-                fits = condition.compare(self._without_nan(values), self._convert(operand))
-            return fits.arg_true()  # type: ignore[no-any-return]
-        except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
-            raise not_comparable(operand, self.type) from None
-
-    def statistics(self, deadline: Deadline) -> Statistics:
-        missing = self._values.null_count()
-        values = self._without_nan(self._values).drop_nulls()
-        deadline.check()
-        if self._kind in ("", "text", "bool") or not len(values):
-            return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        low, high = values.min(), values.max()
-        deadline.check()
-        if self._kind == "time":
-            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
-        mean = float(values.mean())
-        return number_statistics(missing, low, high, mean, sampled(values).to_list())
-
-    def _without_nan(self, values: Any) -> Any:
-        return values.fill_nan(None) if self._kind == "float" else values
-
-    def _top(self) -> Sequence[str]:
-        texts = self._values.drop_nulls().cast(sys.modules["polars"].String).alias("value")
-        counted = texts.value_counts(sort=True)
-        if len(counted) > DISTINCT:
-            return ()
-        shown = counted.head(TOP) if counted["count"].max() != 1 else counted
-        return format_top_values(shown.iter_rows())
-
 
 def _arrow() -> Any:
     return sys.modules["pyarrow"]
-
-
-def _compute() -> Any:
-    return importlib.import_module("pyarrow.compute")
