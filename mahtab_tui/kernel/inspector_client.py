@@ -19,9 +19,7 @@ Step = Sequence[Any]
 ObjectPath = tuple[Step, ...]
 """The path from a variable to an object. That of an `InspectedObject` is valid only while the
 variable is the same object."""
-ViewKind = Literal[
-    "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
-]
+ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
 _screens = itertools.count(1)
@@ -52,7 +50,7 @@ class Child:
     kind: VariableKind
     count: int
     state: ChildState
-    """``property``: only evaluated on request. ``cycle``: it contains itself."""
+    """``property``: never evaluated. ``cycle``: it contains itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,6 @@ class ArrayFacts:
     dtype: str
     device: str
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayStatistics(ColumnStatistics):
-    std: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +129,10 @@ class InspectorClient:
         """again: accept that the variable now refers to a different object."""
         return checked(InspectedObject, self._ask("open", path, again=again))
 
-    def children(
-        self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
-    ) -> tuple[int, tuple[Child, ...]]:
-        """Return the number of items or attributes, and some of them by position."""
-        slot, of = f"children {path} {start}", "attributes" if attributes else "items"
-        reply = self._ask("children", path, slot, start=start, stop=stop, of=of)
+    def children(self, path: ObjectPath, start: int, stop: int) -> tuple[int, tuple[Child, ...]]:
+        """Return the number of items, and some of them by position."""
+        reply = self._ask("children", path, f"children {path} {start}", start=start, stop=stop)
         return reply["count"], checked(tuple[Child, ...], reply["rows"])
-
-    def evaluate(self, path: ObjectPath, name: str) -> Child:
-        return checked(Child, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
         reply = self._ask("columns", path, columns=list(columns))
@@ -176,8 +163,8 @@ class InspectorClient:
     def array(self, path: ObjectPath) -> ArrayFacts:
         return checked(ArrayFacts, self._ask("array", path, figures=False))
 
-    def array_figures(self, path: ObjectPath) -> ArrayStatistics:
-        return checked(ArrayStatistics, self._ask("array", path, "array figures", figures=True))
+    def array_figures(self, path: ObjectPath) -> ColumnStatistics:
+        return checked(ColumnStatistics, self._ask("array", path, "array figures", figures=True))
 
     def plot(self, path: ObjectPath, kind: Literal["line", "histogram"], width: int) -> Plot:
         return checked(Plot, self._ask("plot", path, kind=kind, width=width))

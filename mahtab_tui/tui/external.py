@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +34,11 @@ def copy(app: App[Any], text: str) -> None:
     def copy_to_system() -> None:  # by an external program, which may be slow
         import pyperclip
 
-        try:
+        with contextlib.suppress(pyperclip.PyperclipException, OSError):
             pyperclip.copy(text)
-            where = "to the terminal (OSC 52) and to the system's clipboard"
-        except (pyperclip.PyperclipException, OSError):
-            where = "to the terminal (OSC 52); no other clipboard was found"
-        characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-        with contextlib.suppress(RuntimeError):
-            app.call_from_thread(app.notify, f"Copied {characters} {where}.", timeout=3)
 
     threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
+    app.notify(f"Copied {len(text):,} character{'s' * (len(text) != 1)}.", timeout=3)
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
@@ -88,7 +82,7 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    command = find_viewer(os.environ)
+    command = _find_viewer()
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
@@ -111,11 +105,9 @@ def open_picture(content: bytes, suffix: str) -> str:
     return name
 
 
-def find_viewer(environment: Mapping[str, str]) -> str | None:
+def _find_viewer() -> str | None:
     """Find the system's viewer; without a desktop it would take over our terminal."""
     if sys.platform == "darwin":
         return find_program("open")
-    if "WSL_DISTRO_NAME" in environment:
-        return find_program("wslview")
-    has_desktop = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return find_program("xdg-open") if has_desktop else None

@@ -59,7 +59,6 @@ class Picture:
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors."""
-    faded: tuple[int, int, int] | None = None
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture, with transparent parts in white. Raises Pillow's errors."""
@@ -68,10 +67,7 @@ class Picture:
         image = self.pixels()
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
-        drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-        if self.faded is None:
-            return drawn
-        return Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
+        return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
 
 
 class PicturePart(NamedTuple):

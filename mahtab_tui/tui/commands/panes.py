@@ -147,7 +147,6 @@ INSPECTOR_COMMANDS = pane_commands(
         "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
         "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
         "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
-        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
         "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json or .txt file",
         "inspect-close leave q": "Close: Close the inspector",
     },
@@ -178,7 +177,7 @@ TEXT_COMMANDS = pane_commands(
 TREE_COMMANDS = pane_commands(
     "Inspector: tree",
     {
-        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
+        "tree-open open_row enter footer": "Open: Look inside the object at the cursor",
         "tree-unfold unfold right,space footer": "Expand: Show what is inside",
         "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
     },

@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, ObjectPath, Plot
 from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
@@ -242,7 +242,7 @@ class ArrayView(View, Vertical):
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
-        self._statistics: ArrayStatistics | None = None
+        self._statistics: ColumnStatistics | None = None
         self._shown: Slice | None = ()
         """None for the whole array, empty for none yet."""
 
@@ -267,7 +267,7 @@ class ArrayView(View, Vertical):
         self._show_slice()
         self.refresh_bindings()
 
-        def show(figures: ArrayStatistics) -> None:
+        def show(figures: ColumnStatistics) -> None:
             self._statistics = figures
             self._draw_head()
 
@@ -304,9 +304,7 @@ class ArrayView(View, Vertical):
         words = [format_size(facts.bytes), plain(facts.device)]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
-            deviation = f" ± {figures.std}" if figures.std else ""
-            mean = f"mean {figures.mean}{deviation}"
-            parts.append((f"   {figures.min} … {figures.max}  {mean}", "$muted"))
+            parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}", "$muted"))
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -18,7 +17,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import (
     InspectedObject,
@@ -45,11 +44,9 @@ _BETWEEN = " › "
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
     """Show the path to an object, or only its start and end."""
-    first, *others = shown = [one_line(label) for label in labels]
-    while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
-        del others[0]
-        shown = [first, "…", *others]
-    *way, last = shown
+    *way, last = [one_line(label) for label in labels]
+    if cell_len(_BETWEEN.join([*way, last])) + len(_MARK) > room:
+        way = [*way[:1], "…", *way[-1:]] if len(way) > 2 else way
     parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
@@ -62,7 +59,6 @@ VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
     "source": ("Source", SourceView),
     "plot": ("Plot", make_plot_view),
     "picture": ("Picture", PictureView),
-    "attributes": ("Attributes", lambda subject: TreeView(subject, "attributes")),
     "repr": ("Repr", make_repr_view),
 }
 
@@ -257,13 +253,6 @@ class InspectorScreen(Dialog[None]):
             self.app.notify("No expression refers to this object.")
             return
         copy(self.app, opened.expression)
-
-    def action_copy_text(self) -> None:
-        """Runs the object's own code."""
-        read = partial(self._client.representation, self._level.path)
-        self._fetcher.ask(
-            "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
-        )
 
     def action_export(self) -> None:
         opened, view = self._level.opened, self.view

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -55,10 +54,6 @@ class Branch:
         page, index = self._pages.get(position // ITEMS, ()), position % ITEMS
         return page[index] if index < len(page) else None
 
-    def replace(self, position: int, child: Child) -> None:
-        if self.child(position) is not None:
-            self._pages[position // ITEMS][position % ITEMS] = child
-
     def forget(self) -> None:
         """Discard all pages; keep what is expanded."""
         self._pages.clear()
@@ -70,8 +65,7 @@ class Branch:
         self.open[position] = Branch(path, self.depth + 1, child.count, above)
 
     def child_path(self, child: Child) -> ObjectPath:
-        """Computed values have paths of their own."""
-        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
+        return (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):
@@ -111,11 +105,10 @@ _LABEL, _TYPE = 44, 20
 
 
 class TreeRows:
-    def __init__(self, root: Branch, empty: str) -> None:
+    def __init__(self, root: Branch) -> None:
         self.root = root
         self.loaded = False
         self.problem = ""
-        self._empty = empty
         self._label = 8
         self._type = 4
 
@@ -128,7 +121,7 @@ class TreeRows:
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
         if line is None or (self.problem and not index):
-            text = self.problem or (self._empty if self.loaded else "")
+            text = self.problem or ("There is nothing inside." if self.loaded else "")
             return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
@@ -164,21 +157,15 @@ class TreeRows:
         ]
 
 
-TreeKind = Literal["items", "attributes", "variables"]
-"""The items of an object, its attributes, or the variables of a frame."""
-
-
 class TreeView(View, RowsView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
-    def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
-        self._tree = TreeRows(
-            Branch(subject.path, 0, 0),
-            "It has no attributes." if kind == "attributes" else "There is nothing inside.",
-        )
+    def __init__(self, subject: Subject, *, variables: bool = False) -> None:
+        """variables: of a frame."""
+        self._tree = TreeRows(Branch(subject.path, 0, 0))
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
-        self._kind = kind
+        self._variables = variables
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
@@ -200,7 +187,7 @@ class TreeView(View, RowsView, can_focus=True):
     def fail(self, sentence: str) -> None:
         """Show an error: in the status line, or in place of the tree for variables, which have
         none."""
-        if self._kind == "variables":
+        if self._variables:
             self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
             self.refresh_view()
         else:
@@ -221,7 +208,6 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
         client = self.subject.client
-        attributes = self._kind == "attributes" and branch is self._tree.root
         branch.asked.add(page)
 
         def failed(sentence: str) -> None:
@@ -230,9 +216,7 @@ class TreeView(View, RowsView, can_focus=True):
 
         self.fetcher.ask(
             f"{id(branch)} {page}",
-            lambda: client.children(
-                branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes
-            ),
+            lambda: client.children(branch.path, page * ITEMS, (page + 1) * ITEMS),
             lambda found: self._set_page(branch, page, *found),
             failed,
         )
@@ -240,7 +224,7 @@ class TreeView(View, RowsView, can_focus=True):
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
         # Names are dict keys here; show them without quotes.
-        if self._kind == "variables" and branch is self._tree.root:
+        if self._variables and branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.set_page(branch, page, count, children)
         self.refresh_view()
@@ -259,9 +243,8 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        what = "attributes" if self._kind == "attributes" else "inside"
         at = min(self.cursor + 1, total)
-        self.show_status((f"{at:,} of {total:,}  ·  {count:,} {what}", "$muted"))
+        self.show_status((f"{at:,} of {total:,}  ·  {count:,} inside", "$muted"))
 
     @property
     def marked_row(self) -> int:
@@ -277,10 +260,7 @@ class TreeView(View, RowsView, can_focus=True):
         if line is None or line.child is None:
             return
         self.go_to(number)
-        mark = 1 + 2 * line.branch.depth
-        if mark <= event.x < mark + 2:
-            self.action_fold() if line.unfolded else self.action_unfold()
-        elif event.chain == 2:
+        if event.chain == 2:
             self.action_open_row()
 
     def action_unfold(self) -> None:
@@ -307,20 +287,7 @@ class TreeView(View, RowsView, can_focus=True):
         line = self._line
         if line is None or (child := line.child) is None:
             return
-        if self._kind == "variables":  # variables have no screens of their own
+        if self._variables:  # variables have no screens of their own
             self.action_unfold()
-        elif child.state == "property":
-            self._ask_property(line, child)
-        else:
+        elif child.state != "property":
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
-
-    def _ask_property(self, line: TreeLine, child: Child) -> None:
-        branch, position = line
-        self.show_status((f"{plain(child.label)} …", "$moon"))
-
-        def show(found: Child) -> None:
-            branch.replace(position, found)
-            self.refresh_view()
-
-        evaluate = partial(self.subject.client.evaluate, branch.path, child.label)
-        self.fetcher.ask("property", evaluate, show, self.fail)

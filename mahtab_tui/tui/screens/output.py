@@ -202,7 +202,7 @@ class FramesScreen(OutputScreen):
         self._frames = Options(*map(_frame_row, frames), id="frames", compact=True, markup=False)
         self._frames.highlighted = at
         self._frames.styles.height = min(MAX_LINES, len(frames))
-        self._variables = TreeView(self._variables_subject(), "variables")
+        self._variables = TreeView(self._variables_subject(), variables=True)
         self._variables.add_class("frame-variables")
         source = make_local_subject(client, "source")
         self.viewer.view = self._source = TextView(source, LocalText(""))

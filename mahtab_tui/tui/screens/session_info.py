@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle, islice
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -27,9 +26,6 @@ from mahtab_tui.tui.screens.dialog import Confirm, TextDialog, confirm
 from mahtab_tui.tui.screens.listing import ListScreen
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.workers import Fetcher
-
-_COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
-_ROOM = "░"
 
 
 class ReportScreen(TextDialog):
@@ -56,21 +52,11 @@ class ReportScreen(TextDialog):
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
-    width = max(20, width)
-    cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
-    if (over := sum(cells) - width) > 0:
-        cells[cells.index(max(cells))] -= over
-    colours = list(islice(cycle(_COLOURS), len(cells)))
-    bar = [("█" * count, colour) for count, colour in zip(cells, colours, strict=True)]
     total = f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%})"
-    lines = [
-        Content(f"{total} go with the next question."),
-        Content.assemble(*bar, (_ROOM * max(0, width - sum(cells)), "$muted")),
-        Content(""),
-    ]
-    for part, colour in zip(use.parts, colours, strict=True):
+    lines = [Content(f"{total} go with the next question."), Content("")]
+    for part in use.parts:
         text = f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  "
-        lines.append(Content.assemble(("█ ", colour), text, (part.advice, "$muted")))
+        lines.append(Content.assemble(text, (part.advice, "$muted")))
     return Content("\n").join(lines)
 
 
@@ -171,7 +157,6 @@ class UndoScreen(Confirm):
 
 
 _POLL_INTERVAL = 0.3
-_SHOWN = 300
 _MARKS = {
     "not started": ("○ ", "$muted"),
     "starting": ("◌ ", "$moon"),
@@ -186,7 +171,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         ("ctrl+r", "restart", "Start"),
     ]
     heading_text = "MCP servers"
-    hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
+    hint = "Enter messages · Ctrl+R restarts it · Esc leaves"
 
     def __init__(
         self,
@@ -198,8 +183,6 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._mask = mask
         self._servers = servers
         self._show_messages = show_messages
-        self._tools = Static(id="server-tools-text", markup=False)
-        self.companion = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
 
     def on_mount(self) -> None:
@@ -226,9 +209,7 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def describe(self, row: ServerState | None) -> Content:
         if row is None:
-            self._tools.update("")
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")
-        self._tools.update(self._server_tools(row))
         why = (f"\n{self._one_line(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:
             why = (
@@ -239,28 +220,6 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def _one_line(self, text: str) -> str:
         return one_line(visible(self._mask(text)))
-
-    def _server_tools(self, state: ServerState) -> Content:
-        if not state.revision:
-            return Content.styled(
-                "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
-                "$muted",
-            )
-        parts: list[Content] = []
-        for tool in list(state.tools.values())[:_SHOWN]:
-            reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
-            summary = self._one_line(tool.summary)
-            parts.append(
-                Content.assemble(
-                    (tool.name, "bold"),
-                    self._one_line(tool.written),
-                    reads,
-                    (f"\n  {summary}" if summary else "", "$muted"),
-                )
-            )
-        if (more := len(state.tools) - _SHOWN) > 0:
-            parts.append(Content.styled(f"… {more:,} more", "$muted"))
-        return Content("\n").join(parts)
 
     def action_select(self) -> None:
         if (state := self.chosen) is not None:

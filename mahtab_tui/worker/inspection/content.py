@@ -22,7 +22,7 @@ from ..objects import (
     is_subclass,
     mro_of,
 )
-from .columns import Deadline, InspectionError, number_text
+from .columns import Deadline, InspectionError
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
@@ -178,16 +178,7 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
             f"The array is not contiguous and has more than {LARGEST_ARRAY:,} numbers, too many for statistics."
         )
     flat = values.reshape(-1, order="A")
-    if not flat.size:
-        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": ""}
-    numpy = sys.modules["numpy"]
-    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": ""}
-    if flat.dtype.kind in "biuf":
-        deadline.check()
-        with numpy.errstate(all="ignore"):
-            known = flat[~numpy.isnan(flat)] if found["missing"] else flat
-            found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
-    return found
+    return NumberColumn(flat).statistics(deadline)._asdict()
 
 
 LARGEST_PICTURE = 8_000_000

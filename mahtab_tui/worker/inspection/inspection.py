@@ -19,10 +19,7 @@ from ..objects import (
 from ..variables import summary, type_name, variable_kind
 from . import content
 from .children import (
-    Child,
-    ComputedValue,
     ResolvedPath,
-    all_attributes,
     count_children,
     describe_child,
     list_children,
@@ -48,7 +45,6 @@ class Inspection:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
-        self._computed: dict[str, dict[int, ComputedValue]] = {}
         self._arranged: dict[str, tuple[Any, Any, Any]] = {}
         """By client, the table that it last sorted or filtered, how, and the rows."""
         self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
@@ -67,7 +63,6 @@ class Inspection:
             "find": self._find,
             "source": lambda at, asked, deadline: source(at.target, at.expression),
             "measure": self._measure,
-            "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
         }
@@ -87,7 +82,7 @@ class Inspection:
         if request.get("again") and first[0] == "name":
             first = first[:2]
         try:
-            at = resolve_path([first, *others], self._namespace, self._computed.get(client, {}))
+            at = resolve_path([first, *others], self._namespace)
             return self._answers[request["do"]](at, request, deadline)
         except (InspectionError, AbandonedError):
             raise
@@ -96,7 +91,6 @@ class Inspection:
 
     def _close(self, client: str) -> None:
         with self._lock:
-            self._computed.pop(client, None)
             self._arranged.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
@@ -107,11 +101,7 @@ class Inspection:
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)
-        if asked["of"] == "attributes":
-            found = all_attributes(at.target)
-            count, found = len(found), found[start:stop]
-        else:
-            found, count = list_children(at.target, start, stop), count_children(at.target)
+        found, count = list_children(at.target, start, stop), count_children(at.target)
         return {"count": count, "rows": [describe_child(child, at.objects) for child in found]}
 
     def _table(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
@@ -152,14 +142,6 @@ class Inspection:
         text, words = _text_at(at), asked["words"]
         return {"found": content.find(text, words, asked["start"], asked["backwards"], deadline)}
 
-    def _evaluate(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
-        name = asked["name"]
-        value = run_limited(lambda: getattr(at.target, name), f"The property {name}")
-        deadline.check()  # do not store anything for a closed screen
-        expression = f"{at.expression}.{name}" if at.expression else ""
-        number = self._store_computed(asked["client"], value, expression)
-        return describe_child(Child(["held", number], name, value), at.objects)
-
     def _repr(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         value = at.target
         # The repr of long bytes would take four times their memory.
@@ -177,12 +159,6 @@ class Inspection:
     def _measure(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         picture = content.picture_of(at.library_value)
         return {"size": None if picture is None else picture.size}
-
-    def _store_computed(self, client: str, value: Any, expression: str) -> int:
-        with self._lock:
-            number = next(self._numbers)
-            self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
-        return number
 
 
 def _table_at(at: ResolvedPath) -> Table:
@@ -223,7 +199,7 @@ def _list_views(value: Any, table: Table | None) -> list[str]:
     views = _own_views(value, table)
     if picture := content.picture_of(value):
         views.insert(len(views) if picture.on_request else 0, "picture")
-    return list(dict.fromkeys([*views, "attributes", "repr"]))
+    return list(dict.fromkeys([*views, "repr"]))
 
 
 def _own_views(value: Any, table: Table | None) -> list[str]:

@@ -148,7 +148,7 @@ class _Categories(Sequence[Any]):
 
     def __init__(self, values: Any) -> None:
         self._codes = values.codes
-        self._known = [*values.categories.tolist(), None]
+        self._known = [*values.categories.tolist(), float("nan")]
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -321,6 +321,10 @@ class PolarsColumn(_TypedColumn):
         if isinstance(rows, range):
             return self._values.slice(rows.start, len(rows)).to_list()  # type: ignore[no-any-return]
         return self._values.gather(list(rows)).to_list()  # type: ignore[no-any-return]
+
+    def _format(self, value: Any) -> str | None:
+        # NaN is not a missing value.
+        return "NaN" if type(value) is float and value != value else super()._format(value)
 
     def _count_missing(self) -> int:
         return int(self._values.null_count())
