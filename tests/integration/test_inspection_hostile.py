@@ -19,7 +19,6 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import PATIENCE
-from tests.waiting import wait_for
 
 ZOO = (
     TRAP
@@ -126,8 +125,7 @@ def zoo() -> Iterator[Looking]:
 
 def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
     """Ask everything that runs no code of the object's."""
-    for attributes in (False, True):
-        look.children(path, 0, 50, attributes=attributes)
+    look.children(path, 0, 50)
     if "table" in opened.views:
         columns = range(opened.columns)
         look.headings(path, columns)
@@ -176,19 +174,19 @@ def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("while True: pass", "The property p did not end within 2 s."),
-        ("raise SystemExit('bye')", "The property p raised SystemExit: bye"),
-        ("raise hostile_error", "The property p raised Evil."),
+        ("while True: pass", "Its __repr__ did not end within 2 s."),
+        ("raise SystemExit('bye')", "Its __repr__ raised SystemExit: bye"),
+        ("raise hostile_error", "Its __repr__ raised Evil."),
     ],
     ids=["endless", "exits", "evil"],
 )
-def test_misbehaving_property_gives_one_sentence(zoo: Looking, code: str, message: str) -> None:
+def test_misbehaving_repr_gives_one_sentence(zoo: Looking, code: str, message: str) -> None:
     zoo.run(
         "class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()"
     )
-    zoo.run(f"class P:\n    @property\n    def p(self):\n        {code}\nbad = P()")
+    zoo.run(f"class P:\n    def __repr__(self):\n        {code}\nbad = P()")
     with pytest.raises(KernelError) as raised:
-        zoo.look.evaluate(named("bad"), "p")
+        zoo.look.representation(named("bad"))
     assert str(raised.value) == message
 
 
@@ -206,7 +204,7 @@ def test_dict_changing_during_inspection_is_shown_or_refused(zoo: Looking) -> No
 
 def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
     zoo.run(
-        "import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()"
+        "import threading\nclass Gate:\n    go = threading.Event()\n    def __repr__(self): self.go.set(); return ''\ngate = Gate()"
     )
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -219,7 +217,7 @@ def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
         assert waits.wait(PATIENCE)
         assert zoo.look.open(named("many")).summary == "100,000 items"
         assert zoo.look.open((*named("many"), ["item", 99_999])).type == "NoneType"
-        zoo.look.evaluate(named("gate"), "opened")
+        zoo.look.representation(named("gate"))
         assert cell.result().output.endswith("True\n")
 
 
@@ -355,27 +353,3 @@ def test_custom_version_class_is_read_without_running_its_code(
     assert signatures == ["version 2.13.0+cpu", ""]
     summaries = {variable.name: variable.summary for variable in odd.cells.kernel.variables()}
     assert [summaries[name] for name in ("own", "number", "asked")] == ["2.13.0+cpu", "", "0 items"]
-
-
-def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
-    with looking() as own:
-        own.run("import threading, weakref")
-        own.run(
-            "class Slow:\n    @property\n    def p(self):\n        begun.set(); closed.wait(1.5); made.add(found := Slow()); return found\nslow = Slow()"
-        )
-
-        def was_late() -> bool:
-            """Close the screen while the property runs; return whether its value came
-            afterwards."""
-            own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
-            look = InspectorClient(own.cells.kernel)
-            with ThreadPoolExecutor(1) as pool:
-                asked = pool.submit(look.evaluate, named("slow"), "p")
-                own.run("begun.wait(30)")
-                look.close()
-                own.run("closed.set()")
-                error = asked.exception()
-            return "No one is waiting for this answer" in str(error)
-
-        wait_for(was_late)
-        assert own.cells.run("print(len(made))").output == "0\n"

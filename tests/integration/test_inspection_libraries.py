@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, TableArrangement
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, TableArrangement
 from tests.integration.inspection import Looking, looking, named
 
 MODES = ("1", "P", "RGBA", "CMYK", "F")
@@ -131,7 +131,7 @@ def facts(looked: Looking, name: str) -> ArrayFacts:
     return looked.look.array(named(name))
 
 
-def figures(looked: Looking, name: str) -> ArrayStatistics:
+def figures(looked: Looking, name: str) -> ColumnStatistics:
     return looked.look.array_figures(named(name))
 
 
