@@ -39,6 +39,14 @@ class InspectedObject:
     size: int
     known: str = ""
     """The known class that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
+    shown: tuple[DerivedObject, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedObject:
+    title: str
+    opened: InspectedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Child:
     kind: VariableKind
     count: int
     state: ChildState
-    """``property``: never evaluated. ``cycle``: it contains itself."""
+    """``property``: only evaluated on request. ``cycle``: it contains itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class ColumnStatistics:
     max: str
     mean: str
     bars: tuple[int, ...]
+    top: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +98,10 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    kind: Literal["line", "histogram"]
-    xs: tuple[float, ...]
-    ys: tuple[float, ...]
+    kind: Literal["line", "histogram", "heat"]
+    xs: tuple[float, ...] = ()
+    ys: tuple[float, ...] = ()
+    grid: tuple[tuple[float | None, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +137,17 @@ class InspectorClient:
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
         """again: accept that the variable now refers to a different object."""
-        return checked(InspectedObject, self._ask("open", path, again=again))
+        reply = self._ask("open", path, again=again)
+        shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
+        return checked(InspectedObject, {**reply, "shown": shown})
 
     def children(self, path: ObjectPath, start: int, stop: int) -> tuple[int, tuple[Child, ...]]:
         """Return the number of items, and some of them by position."""
         reply = self._ask("children", path, f"children {path} {start}", start=start, stop=stop)
         return reply["count"], checked(tuple[Child, ...], reply["rows"])
+
+    def evaluate(self, path: ObjectPath, name: str) -> Child:
+        return checked(Child, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
         reply = self._ask("columns", path, columns=list(columns))
@@ -166,8 +181,10 @@ class InspectorClient:
     def array_figures(self, path: ObjectPath) -> ColumnStatistics:
         return checked(ColumnStatistics, self._ask("array", path, "array figures", figures=True))
 
-    def plot(self, path: ObjectPath, kind: Literal["line", "histogram"], width: int) -> Plot:
-        return checked(Plot, self._ask("plot", path, kind=kind, width=width))
+    def plot(
+        self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
+    ) -> Plot:
+        return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
         return checked(TextPart, self._ask("text", path, start=start, end=end))

@@ -58,6 +58,19 @@ def summarize_detached_kernels() -> dict[str, str]:
     return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
+def stop_detached_kernel(session: str) -> str:
+    """Stop this machine's waiting kernel of a session; returns a sentence."""
+    found = [kernel for kernel in local_detached_kernels() if kernel.session == session]
+    if not found:
+        return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
+    try:
+        if stop(found[0]):
+            return "Its kernel has ended."
+        return f"Its kernel (process {found[0].pid}) has not ended yet."
+    except OSError as error:
+        return f"Its kernel cannot be reached: {error.strerror or error}."
+
+
 def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen."""
     kernels: list[WaitingKernel | KernelNote] = [

@@ -27,6 +27,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
 from mahtab_tui.session.kernel_control import (
     describe_detached_kernels,
+    stop_detached_kernel,
     stop_surplus_kernels,
     summarize_detached_kernels,
 )
@@ -315,8 +316,8 @@ def test_excess_idle_kernels_end_and_running_ones_are_named(
     assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
     summary = summarize_detached_kernels()[SESSION]
     assert re.match(r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", summary)
-    (waiting,) = waiting_kernels(SESSION)
-    assert stop(waiting)
+    assert stop_detached_kernel(SESSION) == "Its kernel has ended."
+    assert stop_detached_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()
     idle.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ def look_at_all(look: InspectorClient) -> None:
     assert look.open(named("point")).views[0] == "tree"
     _, children = look.children(named("point"), 0, 10)
     assert [(child.label, child.state) for child in children] == [("x", ""), ("p", "property")]
+    assert look.evaluate(named("point"), "p").summary == "'asked'"
     assert look.rows(named("rows"), 0, 10, [0], TableArrangement((0, False))).cells == (("1", "2"),)
     assert look.text(named("text"), 4, 9).line == 1
     assert look.find(named("text"), "two", 0, backwards=True) == (4, 7)
@@ -62,6 +64,19 @@ def test_inspection_works_under_each_interpreter(python: str) -> None:
         look_at_all(InspectorClient(kernel))
     finally:
         kernel.close()
+
+
+def test_slow_request_does_not_delay_the_others() -> None:
+    with looking() as found:
+        found.run(
+            "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(found.look.evaluate, named("slow"), "p")
+            while not slow.done():
+                assert found.look.open(named("quick")).summary == "5"
+                found.run("slow.go.set()")
+            assert slow.result().summary == "True"
 
 
 def test_closed_kernel_is_reported() -> None:
@@ -103,7 +118,7 @@ def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking, ask: str) 
         "find": lambda: look.find(path, "a", 0, backwards=False),
         "array": lambda: look.array(path),
         "rows": lambda: look.rows(path, 0, 5, [0], TableArrangement()),
-        "plot": lambda: look.plot(path, "line", 5),
+        "plot": lambda: look.plot(path, "line", 5, 5),
         "picture": lambda: look.picture(path),
     }
     with pytest.raises(
@@ -188,7 +203,7 @@ def test_derived_table_opens_as_its_base_and_runs_no_code(
         assert derived.look.array(named(name)).shape == shape
         assert derived.look.array_figures(named(name)).max == "5"
     if "plot" in opened.views:
-        derived.look.plot(named(name), "line", 20)
+        derived.look.plot(named(name), "line", 20, 20)
     assert derived.cells.run("print(touched)").output == "[]\n"
 
 
@@ -290,13 +305,17 @@ def test_child_of_an_unwritable_key_has_no_expression(
 
 EXPORTED = {
     "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
+    "single": ("single.json", '[{"a":1}]'),
     "polar": ("polar.csv", "a\n1\n2\n"),
+    "polar ": ("polar.json", '[{"a":1},{"a":2}]'),
     "arrow": ("arrow.csv", '"a"\n1\n2\n'),
     "flat": ("flat.csv", "0,1\n2,3\n"),
+    "flat ": ("flat.json", "[[0, 1], [2, 3]]\n"),
     "thing.x": ("x.json", "[\n 1,\n 2\n]\n"),
     "words": ("words.txt", "one\ntwo"),
     "words ": ("words.json", '"one\\ntwo"\n'),
     "queue": ("queue.txt", "deque([[1], [2]])\n"),
+    "days": ("days.json", '["2026-03-01 00:00:00"]\n'),
 }
 
 
@@ -306,7 +325,9 @@ def test_exported_object_is_in_the_file(
 ) -> None:
     file, content = EXPORTED[name]
     folder = tmp_path_factory.mktemp("exported")
-    objects.run(f"import os; os.chdir({str(folder)!r}); flat = cube[0]; words = 'one\\ntwo'")
+    objects.run(
+        f"import os; os.chdir({str(folder)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
+    )
     variable, *attribute = name.strip().split(".")
     opened = objects.look.open((*named(variable), *(["attribute", one] for one in attribute)))
     objects.run(export_code(opened, file))
@@ -314,7 +335,16 @@ def test_exported_object_is_in_the_file(
     assert "".join(written.split()) == "".join(content.split())
 
 
-@pytest.mark.parametrize("ending", ["csv", "txt"])
+def test_value_is_restored_from_a_pickle(
+    objects: Looking, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("exported") / "frame.pkl"
+    objects.run(export_code(objects.look.open(named("frame")), str(file)))
+    code = f"import pickle; pickle.load(open({str(file)!r}, 'rb')).equals(frame)"
+    assert objects.cells.text(code) == "True\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
 def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -343,7 +373,7 @@ def test_a_file_in_the_home_folder_can_be_named(
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("frame", "frame.csv"), ("cube", "cube.csv"), ("thing", "thing.txt"), ("table", "table.json")],
+    [("frame", "frame.csv"), ("cube", "cube.csv"), ("thing", "thing.pkl"), ("table", "table.json")],
 )
 def test_suggested_file_name_fits_the_object(objects: Looking, name: str, file: str) -> None:
     assert suggest_file(objects.look.open(named(name))) == file

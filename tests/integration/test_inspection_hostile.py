@@ -19,6 +19,7 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import PATIENCE
+from tests.waiting import wait_for
 
 ZOO = (
     TRAP
@@ -174,19 +175,19 @@ def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("while True: pass", "Its __repr__ did not end within 2 s."),
-        ("raise SystemExit('bye')", "Its __repr__ raised SystemExit: bye"),
-        ("raise hostile_error", "Its __repr__ raised Evil."),
+        ("while True: pass", "The property p did not end within 2 s."),
+        ("raise SystemExit('bye')", "The property p raised SystemExit: bye"),
+        ("raise hostile_error", "The property p raised Evil."),
     ],
     ids=["endless", "exits", "evil"],
 )
-def test_misbehaving_repr_gives_one_sentence(zoo: Looking, code: str, message: str) -> None:
+def test_misbehaving_property_gives_one_sentence(zoo: Looking, code: str, message: str) -> None:
     zoo.run(
         "class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()"
     )
-    zoo.run(f"class P:\n    def __repr__(self):\n        {code}\nbad = P()")
+    zoo.run(f"class P:\n    @property\n    def p(self):\n        {code}\nbad = P()")
     with pytest.raises(KernelError) as raised:
-        zoo.look.representation(named("bad"))
+        zoo.look.evaluate(named("bad"), "p")
     assert str(raised.value) == message
 
 
@@ -204,7 +205,7 @@ def test_dict_changing_during_inspection_is_shown_or_refused(zoo: Looking) -> No
 
 def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
     zoo.run(
-        "import threading\nclass Gate:\n    go = threading.Event()\n    def __repr__(self): self.go.set(); return ''\ngate = Gate()"
+        "import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()"
     )
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -217,7 +218,7 @@ def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
         assert waits.wait(PATIENCE)
         assert zoo.look.open(named("many")).summary == "100,000 items"
         assert zoo.look.open((*named("many"), ["item", 99_999])).type == "NoneType"
-        zoo.look.representation(named("gate"))
+        zoo.look.evaluate(named("gate"), "opened")
         assert cell.result().output.endswith("True\n")
 
 
@@ -304,17 +305,17 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
     odd.run(f"numbers = {value}")
     assert ("plot" in odd.look.open(named("numbers")).views) is drawn
     if drawn:
-        assert odd.look.plot(named("numbers"), "line", 20).ys[0] in (1, 1.5)
-        assert sum(odd.look.plot(named("numbers"), "histogram", 20).ys) in (1, 2)
+        assert odd.look.plot(named("numbers"), "line", 20, 20).ys[0] in (1, 1.5)
+        assert sum(odd.look.plot(named("numbers"), "histogram", 20, 20).ys) in (1, 2)
     else:
         with pytest.raises(KernelError, match="no numbers to plot"):
-            odd.look.plot(named("numbers"), "line", 20)
+            odd.look.plot(named("numbers"), "line", 20, 20)
 
 
 def test_plot_fits_a_tiny_screen(odd: Looking) -> None:
     odd.run("line, grid = np.arange(100.0), np.ones((5, 7))")
-    assert len(odd.look.plot(named("line"), "line", -1).xs) == 2
-    assert odd.look.plot(named("grid"), "line", -1).kind == "histogram"
+    assert len(odd.look.plot(named("line"), "line", -1, -2).xs) == 2
+    assert len(odd.look.plot(named("grid"), "line", -1, -2).grid) == 1
 
 
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
@@ -353,3 +354,27 @@ def test_custom_version_class_is_read_without_running_its_code(
     assert signatures == ["version 2.13.0+cpu", ""]
     summaries = {variable.name: variable.summary for variable in odd.cells.kernel.variables()}
     assert [summaries[name] for name in ("own", "number", "asked")] == ["2.13.0+cpu", "", "0 items"]
+
+
+def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
+    with looking() as own:
+        own.run("import threading, weakref")
+        own.run(
+            "class Slow:\n    @property\n    def p(self):\n        begun.set(); closed.wait(1.5); made.add(found := Slow()); return found\nslow = Slow()"
+        )
+
+        def was_late() -> bool:
+            """Close the screen while the property runs; return whether its value came
+            afterwards."""
+            own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
+            look = InspectorClient(own.cells.kernel)
+            with ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(look.evaluate, named("slow"), "p")
+                own.run("begun.wait(30)")
+                look.close()
+                own.run("closed.set()")
+                error = asked.exception()
+            return "No one is waiting for this answer" in str(error)
+
+        wait_for(was_late)
+        assert own.cells.run("print(len(made))").output == "0\n"

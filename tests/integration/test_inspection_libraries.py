@@ -1,9 +1,10 @@
-"""Images, figures and tensors."""
+"""Images, figures and tensors, and types that an environment teaches the inspector."""
 
 from __future__ import annotations
 
 import importlib.util
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, TableArrangement
+from mahtab_tui.manual import page
 from tests.integration.inspection import Looking, looking, named
 
 MODES = ("1", "P", "RGBA", "CMYK", "F")
@@ -80,6 +82,75 @@ def test_failing_figure_reports_the_reason(looked: Looking) -> None:
     )
     with pytest.raises(KernelError, match="no ink"):
         looked.look.picture(named("figure"))
+
+
+SHAPES = """
+class Polygon:
+    def __init__(self, *corners): self.corners = corners
+    def perimeter(self): return 12.0
+class Square(Polygon): pass
+class Broken: pass
+"""
+INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshapes.Broken = shapes_inspector:broken\n"
+
+
+def example() -> str:
+    matched = re.search(
+        r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
+    )
+    assert matched is not None
+    return matched[1]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "shapes.py").write_text(SHAPES)
+    (folder / "shapes_inspector.py").write_text(
+        example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n"
+    )
+    info = folder / "shapes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(INI)
+    with looking() as found:
+        found.run(
+            f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()"
+        )
+        yield found
+
+
+def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
+    opened = shapes.look.open(named("p"))
+    assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
+        ("Corners", "table"),
+        ("Words", "text"),
+    ]
+    corners = opened.shown[0]
+    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == [
+        "x",
+        "y",
+    ]
+    assert (
+        shapes.look.text(opened.shown[1].opened.path, 0, 100).text
+        == "A polygon with 3 corners, 12.0 around."
+    )
+    assert opened.views[0] == "tree"
+
+
+def test_failing_inspector_is_reported_and_the_object_still_opens(
+    shapes: Looking,
+) -> None:
+    opened = shapes.look.open(named("b"))
+    assert opened.problem == "Its inspector raised ValueError: no"
+    assert opened.shown == ()
+    assert opened.views[0] == "tree"
+
+
+def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
+    shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
+    opened = shapes.look.open(named("false"))
+    assert (opened.shown, opened.problem) == ((), "")
 
 
 CODE = """
@@ -153,7 +224,7 @@ def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
     statistics = figures(tensors, name)
     assert (statistics.min, statistics.max, statistics.mean) == (low, high, mean)
     assert tensors.look.open(named(name)).views[:2] == ("array", "plot")
-    assert sum(tensors.look.plot(named(name), "histogram", 40).ys) > 0
+    assert sum(tensors.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
 
 @needs_torch

@@ -90,6 +90,7 @@ extension = pd.DataFrame({
     "ok": pd.array([True, None, False], dtype="boolean"), "grade": pd.Categorical(["low", "high", None], ["low", "mid", "high"], ordered=True),
     "zone": pd.to_datetime(["2026-03-02 10:00", None, "2026-03-01 11:30"]).tz_localize("Europe/Berlin"),
     "span": pd.to_timedelta([5, None, 3], unit="h"), "arrow": pd.Series([1, None, 3], dtype="int64[pyarrow]")})
+sparse = pd.get_dummies(pd.Series(["x", "y", "x"]), sparse=True)
 records = [{"a": 2, "b": "x"}, {"a": 1}, {"b": "Y", "c": [1]}]
 fields = np.array([(1, 2.5, "x"), (2, float("nan"), "y"), (0, 1.0, "z")], dtype=[("n", int), ("v", float), ("t", "U3")])
 matrix = np.arange(6.0).reshape(3, 2)
@@ -118,8 +119,9 @@ ZERO = "00:00:00"
 @pytest.mark.parametrize(
     ("name", "column", "texts", "upwards", "downwards", "missing"),
     [
+        ("sparse", 0, ("True", "False", "True"), (1, 0, 2), (0, 2, 1), ()),
         ("polars", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
-        ("polars", 2, ("1.5", "NaN", None), (0, 1, 2), (0, 1, 2), (1, 2)),
+        ("polars", 2, ("1.5", "NaN", None), (0, 1, 2), (0, 1, 2), (2,)),
         ("polars", 3, ("2026-01-02", None, "2025-01-01"), (2, 0, 1), (0, 2, 1), (1,)),
         ("arrow", 2, ("1.5", None, None), (0, 1, 2), (0, 1, 2), (1, 2)),
         (
@@ -170,6 +172,37 @@ def test_column_statistics_are_shown(libraries: Looking) -> None:
     for name in ("polars", "arrow"):
         figures = libraries.look.figures(named(name), 1)
         assert (figures.min, figures.max, figures.mean, sum(figures.bars)) == ("1", "3", "2", 3)
+
+
+def test_most_frequent_texts_are_listed(libraries: Looking) -> None:
+    libraries.run(
+        """
+cities = ["berlin"] * 5 + ["rome"] * 3 + ["bonn", None, "u" * 100, "v"]
+frames = {"object": pd.DataFrame({"c": pd.Series(cities, dtype=object)}), "string": pd.DataFrame({"c": pd.array(cities, dtype="string")}),
+          "category": pd.DataFrame({"c": pd.Categorical(cities)}), "polars": pl.DataFrame({"c": cities}), "arrow": pa.table({"c": cities}),
+          "ids": pd.DataFrame({"c": [f"id{n}" for n in range(2_000)]}), "many": pd.DataFrame({"c": [f"{n % 100_500}" for n in range(101_000)]}),
+          "odd": pd.DataFrame({"c": pd.Series(["a", Evil(), "a", 3], dtype=object)})}
+object, string, category, polar, arrows, ids, many, odd = frames.values()
+"""
+    )
+    long = f"{'u' * 23}… ×1"
+    for name in ("object", "string", "polar", "arrows", "category"):
+        figures = libraries.look.figures(named(name), 0)
+        assert (figures.missing, len(figures.top)) == (1, 4), name
+        assert figures.top[:2] == ("berlin ×5", "rome ×3")
+        assert set(figures.top[2:]) <= {"bonn ×1", long, "v ×1"}
+    assert libraries.look.figures(named("ids"), 0).top == ("all 2,000 differ",)
+    assert libraries.look.figures(named("many"), 0).top == (), (
+        "of very many different values nothing is kept"
+    )
+    assert libraries.look.figures(named("odd"), 0).top == (), (
+        "where there is more than texts, they tell nothing of the column"
+    )
+    libraries.run(
+        "counted = pl.DataFrame({'count': ['a', 'b', 'a']}); nothing_fits = table_rows(pa.table({'n': [1]}), filters={'n': '> 5'})"
+    )
+    assert libraries.look.figures(named("counted"), 0).top == ("a ×2", "b ×1")
+    assert libraries.cells.text("nothing_fits.num_rows") == "0\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -211,3 +212,23 @@ async def test_changed_theme_and_size_redraw_the_open_view(screens_app: MakeApp)
 def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tui.inspector.text.SECONDS", 0.0)
     assert colour_text("<!--" * 50_000, "xml") is None
+
+
+async def test_view_of_a_packaged_inspector_is_recreated_on_reload(
+    make_app: MakeApp, tmp_path: Path
+) -> None:
+    (tmp_path / "lamp.py").write_text(
+        "class Lamp: state = 'dark'\ndef inspect(lamp): return {'Tree\\n[bold]': {'state': lamp.state}}\n"
+    )
+    info = tmp_path / "lamp-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamp\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mahtab_tui.inspectors]\nlamp.Lamp = lamp:inspect\n")
+    app = make_app()
+    async with looking_at(
+        app, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it"
+    ) as pilot:
+        await reads(pilot, "1 Tree [bold]   2 Inside", "'state'", "'dark'")
+        await cell(app, "it.state = 'bright'")
+        await pilot.press("r")
+        await reads(pilot, "'state'", "'bright'")

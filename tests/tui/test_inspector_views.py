@@ -45,6 +45,32 @@ async def test_list_of_ten_million_items_is_paged(screens_app: MakeApp) -> None:
         await reads(pilot, "9999999", "10,000,000 of 10,000,000")
 
 
+async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> None:
+    code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
+    async with looking_at(screens_app(), code, "p", SIZE) as pilot:
+        await reads(pilot, "(…)", "0 items")
+        await pilot.press("down", "enter")
+        await reads(pilot, "1 item")
+        await pilot.press("enter")
+        await reads(pilot, "p › p", "7")
+        await pilot.press("escape", "r")
+        await reads(pilot, "1 item", "(…)")
+
+
+async def test_a_text_is_coloured_and_searched(screens_app: MakeApp) -> None:
+    async with looking_at(
+        screens_app(),
+        "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)",
+        "t",
+        SIZE,
+    ) as pilot:
+        await reads(pilot, '"k0"', "json", "line 1")
+        await pilot.press("slash", *"k150", "enter")
+        await reads(pilot, '"k150"', "/ k150")
+        await pilot.press("end")
+        await reads(pilot, "202  }")
+
+
 async def test_question_about_a_text_becomes_a_search_cell(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, "logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
@@ -132,7 +158,7 @@ async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> Non
         await pilot.press("ctrl+s")
         await reads(pilot, "conf.json")
         await pilot.press(*"conf.csv", "enter")
-        await reads(pilot, "A dict cannot be written as .csv.")
+        await reads(pilot, "Only tables and arrays can be written as CSV, not a dict.")
         await pilot.press("ctrl+s", "enter")
         await until(pilot, lambda: bool(ran(app)))
         (cell,) = ran(app)
@@ -140,6 +166,28 @@ async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> Non
             app.session.cells.run, f"{cell}\nprint(open('conf.json').read())"
         )
         assert "".join(result.output.split()) == '{"a":[1]}'
+
+
+async def test_tree_is_searched_even_where_its_lines_are_not_loaded(
+    screens_app: MakeApp,
+) -> None:
+    code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
+    async with looking_at(screens_app(), code, "d") as pilot:
+        await reads(pilot, "'key 3'")
+        await pilot.press("slash", *"KEY", "space", *"2500", "enter")
+        await reads(pilot, "2,501 of 3,000", "'key 2500'")
+        await pilot.press("right")
+        await reads(pilot, "2,501 of 3,002")
+        await pilot.press("slash", *["backspace"] * 8, *"needle", "enter")
+        await reads(pilot, "2,502 of 3,002")
+        await pilot.press("slash", *["backspace"] * 6, *"key", "space", *"17", "enter")
+        await reads(pilot, "18 of 3,002")
+        await pilot.press("n")
+        await reads(pilot, "171 of 3,002")
+        await pilot.press("N")
+        await reads(pilot, "18 of 3,002")
+        await pilot.press("slash", *["backspace"] * 6, *"deep", "enter")
+        await reads(pilot, "Nothing found in 3,002 lines. Collapsed parts are not searched.")
 
 
 async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
@@ -312,6 +360,7 @@ rgb[:, :, 2] = np.arange(60)[:, None] * 4
 VIEWS = {
     "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
     "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "mean ")),
+    "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
     "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
     "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
     "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),

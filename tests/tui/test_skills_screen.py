@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -15,8 +12,6 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
-from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
@@ -75,13 +70,6 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
-async def begun(pilot: Pilot[int], name: str) -> None:
-    await pilot.press("ctrl+t")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-    await write(pilot, name)
-    await pilot.press("enter")
-
-
 async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
     await write(pilot, words)
     await until(pilot, lambda: names(pilot)[: len(found)] == found)
@@ -112,7 +100,7 @@ async def test_empty_result_is_reported(pilot: Pilot[int]) -> None:
     await searched(pilot, "zzqx", [])
     await until(pilot, lambda: names(pilot) == [])
     assert status(pilot, ".listing-about") == "No skill matches."
-    await pilot.press("enter", "f4")
+    await pilot.press("enter")
     assert text(pilot) == ""
 
 
@@ -126,30 +114,6 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
     await pilot.press("tab", "enter")
     await until(pilot, lambda: "is no longer loaded" in status(pilot))
     assert loaded(pilot) == []
-
-
-async def test_key_right_after_a_word_acts_on_its_results(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    edited: list[list[str]] = []
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
-    )
-    searched_for = threading.Event()
-    search = SkillsScreen.search
-
-    def slowly(self: SkillsScreen, wanted: str) -> object:
-        if wanted == "tid":
-            searched_for.wait(20)
-        return search(self, wanted)
-
-    monkeypatch.setattr(SkillsScreen, "search", slowly)
-    await write(pilot, "tid")
-    await pilot.press("enter", "f4")
-    searched_for.set()
-    await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
-    assert edited[0][1].endswith("tidy/SKILL.md")
 
 
 async def test_further_typing_cancels_nothing_in_progress(
@@ -197,15 +161,6 @@ async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: P
         assert "\n" not in row
 
 
-async def test_editor_without_a_working_folder_is_reported(
-    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
-    await pilot.press("f4")
-    await until(pilot, lambda: status(pilot) == "ed cannot be started: No such file or directory.")
-
-
 async def test_skill_over_the_budget_is_reported_and_not_loaded(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,54 +186,6 @@ async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skil
         )
 
 
-async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
-    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended",
-        lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv),
-    )
-    await searched(pilot, "tidy", ["tidy"])
-    await pilot.press("f4")
-    await until(pilot, lambda: "Then rest." in text(pilot))
-
-
-async def test_new_skill_is_created_from_the_template_and_opened(
-    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    edited: list[list[str]] = []
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
-    )
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    await searched(pilot, "tidy", ["tidy"])
-    await begun(pilot, "look-up")
-    path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
-    await until(pilot, lambda: edited == [["ed", str(path)]])
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
-    )
-    assert "First step." in text(pilot)
-    assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
-
-
-async def test_saved_skill_is_shown_even_if_another_search_starts(
-    home: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    await searched(pilot, "tidy", ["tidy"])
-    path = write_skill(home / ".mahtab" / "skills", "look-up")
-    monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
-    screen(pilot)._open(path)
-    screen(pilot).query_one(LineInput).value = "look-up"
-    screen(pilot).find()
-    await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
-
-
 async def test_project_skill_is_withheld_until_trusted_here(
     make_app: MakeApp, skills: Path
 ) -> None:
@@ -299,17 +206,6 @@ async def test_project_skill_is_withheld_until_trusted_here(
         assert library.file("zebra", "more.md") == "More."
 
 
-async def test_invalid_name_is_reported(pilot: Pilot[int]) -> None:
-    await begun(pilot, "Look up")
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SkillsScreen)
-            and "The name 'Look up' cannot be used" in status(pilot)
-        ),
-    )
-
-
 async def test_long_skill_is_previewed_from_its_start(
     make_app: MakeApp, project: Path, skills: Path
 ) -> None:
@@ -318,7 +214,7 @@ async def test_long_skill_is_previewed_from_its_start(
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "long", ["long"])
-        await until(pilot, lambda: text(pilot).endswith("characters more: open it in the editor."))
+        await until(pilot, lambda: text(pilot).endswith("characters more."))
 
 
 @pytest.mark.parametrize(
@@ -367,7 +263,7 @@ async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> N
         "debug           Find the cause of an exception or a wrong result,…",
         "Find the cause of an exception or a wrong result, using the\n",
         "718 characters · bundled with the program",
-        "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
+        "Enter loads, unloads · Tab reads · Esc leaves",
     ):
         assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 

@@ -250,7 +250,7 @@ def test_the_table_names_what_there_is_and_fits_the_smallest_screen() -> None:
     lines = str(context_lines(use, 66)).split("\n")
     assert lines[0] == "About 124,963 of 50,000 tokens (250%) go with the next question."
     assert max(map(len, lines)) <= 68
-    assert lines[-1].split()[:3] == ["Variables", "7", "0%"]
+    assert lines[-1].split()[:4] == ["█", "Variables", "7", "0%"]
 
 
 # The beginning of a prompt stays the same from call to call, so that a service's cache serves it.

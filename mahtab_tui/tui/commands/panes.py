@@ -127,9 +127,9 @@ _KEYS: dict[str, dict[str, str]] = {
     },
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
-        "f2, f5, f8": "Change its title; copy it; delete it, after a confirmation",
+        "f2, f5, f7, f8": "Change its title; copy it; stop its kernel; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
-        "tab": "Go to its text",
+        "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
     },
     "Settings": {
         "enter": "Change the setting; an empty value removes it from your file",
@@ -147,7 +147,8 @@ INSPECTOR_COMMANDS = pane_commands(
         "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
         "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
         "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
-        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json or .txt file",
+        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
+        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
         "inspect-close leave q": "Close: Close the inspector",
     },
 )
@@ -177,8 +178,11 @@ TEXT_COMMANDS = pane_commands(
 TREE_COMMANDS = pane_commands(
     "Inspector: tree",
     {
-        "tree-open open_row enter footer": "Open: Look inside the object at the cursor",
+        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
         "tree-unfold unfold right,space footer": "Expand: Show what is inside",
+        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
+        "tree-next find(1) n": "Next: Go to the next match",
+        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
         "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
     },
 )
@@ -353,12 +357,10 @@ def choose_theme(context: CommandContext, name: str) -> None:
     if name in context.app.available_themes:
         context.app.theme = name
     else:
-        from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import ChooseOne
+        from mahtab_tui.tui.screens.listing import ChooseTheme
 
-        app = context.app
-        picker = ChooseOne("Theme", sorted(app.available_themes), app.theme)
-        ask(app, picker, lambda chosen: setattr(app, "theme", chosen))
+        themes = sorted(context.app.available_themes)
+        context.app.push_screen(ChooseTheme(themes, context.app.theme))
 
 
 @_screen(

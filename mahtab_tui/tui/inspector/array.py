@@ -6,15 +6,18 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.color import Color
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
@@ -93,22 +96,59 @@ class PlotView(View, Vertical, can_focus=True):
 
     def _draw(self) -> None:
         if self._path is not None and self.size:
-            width = self.size.width - 2
-            plot = partial(self.subject.client.plot, self._path, self._kind, width)
+            room = self.size.width - 2, 2 * self.size.height - 2
+            plot = partial(self.subject.client.plot, self._path, self._kind, *room)
             self.fetcher.ask("plot", plot, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         self.remove_children()
-        if not plot.ys:
+        if plot.kind == "heat":
+            heat_map = HeatMap(plot)
+            self.mount(heat_map)
+            ends = f"{heat_map.low:.4g} … {heat_map.high:.4g}"
+            self.show_status((f"heat map, {ends}  ·  h shows the histogram", "$muted"))
+        elif not plot.ys:
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            shown = "histogram" if plot.kind == "histogram" else "values by position"
-            self.show_status((shown, "$muted"))
+            is_line = plot.kind != "histogram"
+            shown = "values by position" if is_line else "histogram"
+            other = "histogram" if is_line else "values"
+            self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
 
     def action_histogram(self) -> None:
         self._kind = "histogram" if self._kind == "line" else "line"
         self._draw()
+
+
+class HeatMap(Widget):
+    """Draws two rows of values in each row of the screen."""
+
+    def __init__(self, plot: Plot) -> None:
+        super().__init__()
+        self._grid = plot.grid
+        values = [value for row in plot.grid for value in row if value is not None] or [0.0]
+        self.low, self.high = min(values), max(values)
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.visual_style.rich_style
+        across = max(1, width // len(self._grid[0])) if self._grid else 1
+        segments = [Segment(" ", base)]
+        for tops in zip_longest(*self._grid[2 * y : 2 * y + 2]):
+            top, bottom = (*map(self._colour, tops), None)[:2]
+            style = Style(
+                color=top.rich_color if top else None, bgcolor=bottom.rich_color if bottom else None
+            )
+            segments.append(Segment(("▀" if top else " ") * across, base + style))
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _colour(self, value: float | None) -> Color | None:
+        if value is None:
+            return None
+        part = (value - self.low) / (self.high - self.low or 1.0)
+        variables = self.app.theme_variables
+        cold, middle, warm = (Color.parse(variables[name]) for name in ("panel", "person", "moon"))
+        return cold.blend(middle, part * 2) if part < 0.5 else middle.blend(warm, part * 2 - 1)
 
 
 def _plotext(plot: Plot, colour: str) -> PlotextPlot:

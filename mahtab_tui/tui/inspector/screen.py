@@ -6,7 +6,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import on
@@ -17,7 +18,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import (
     InspectedObject,
@@ -63,22 +64,36 @@ VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
 }
 
 
+class Tab(NamedTuple):
+    title: str
+    kind: ViewKind
+    subject: Subject
+
+
 class Level:
     def __init__(self, path: ObjectPath, label: str) -> None:
         self.path = path
         self.label = label
         self.opened: InspectedObject | None = None
-        self.subject: Subject
+        self.tabs: list[Tab] = []
         self.views: dict[int, View] = {}
         self.current = 0
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
         """Return whether the object has the same views as before."""
-        before, self.opened = self.opened, opened
-        if before is None or before.views != opened.views:
-            self.subject, self.current = Subject(client, opened.path, opened), 0
+        subject = Subject(client, opened.path, opened)
+        tabs = [
+            Tab(one_line(each.title), part.views[0], Subject(client, part.path, part))
+            for each in opened.shown
+            for part in [each.opened]
+        ]
+        tabs += [Tab(VIEWS[kind][0], kind, subject) for kind in opened.views]
+        self.opened = opened
+        if [tab[:2] for tab in tabs] != [tab[:2] for tab in self.tabs]:
+            self.tabs, self.current = tabs, 0
             return False
-        self.subject.opened, self.subject.path = opened, opened.path
+        for old, new in zip(self.tabs, tabs, strict=True):
+            old.subject.opened, old.subject.path = new.subject.opened, new.subject.path
         return True
 
     def remove_views(self) -> None:
@@ -170,16 +185,19 @@ class InspectorScreen(Dialog[None]):
             level.remove_views()
             self.viewer.view = None
             self._show(0)
+        if opened.problem:
+            self.app.notify(opened.problem, severity="warning")
 
     def _show(self, number: int) -> None:
         level = self._level
-        if level.opened is None or number >= len(level.opened.views):
+        if number >= len(level.tabs):
             return
         if self.view is not None:
             self.view.display = False
         level.current = number
         if number not in level.views:
-            level.views[number] = VIEWS[level.opened.views[number]][1](level.subject)
+            tab = level.tabs[number]
+            level.views[number] = VIEWS[tab.kind][1](tab.subject)
         self.viewer.view = view = level.views[number]
         self.viewer.show_status(Content(""))
         self._draw_heading()
@@ -201,11 +219,11 @@ class InspectorScreen(Dialog[None]):
             facts = Content.styled(text, "$muted").truncate(max(1, width // 2), ellipsis=True)
         crumbs = breadcrumbs(self.labels, width - facts.cell_length - 2)
         tabs: list[tuple[str, str]] = []
-        for number, kind in enumerate(opened.views if opened is not None else ()):
+        for number, tab in enumerate(level.tabs):
             here = number == level.current
             tabs += [
                 (f"{number + 1} ", "$moon" if here else "$hairline"),
-                (VIEWS[kind][0], "bold $person" if here else "$muted"),
+                (tab.title, "bold $person" if here else "$muted"),
                 ("   ", ""),
             ]
         self.query_one("#inspector-facts", Static).update(facts)
@@ -241,8 +259,8 @@ class InspectorScreen(Dialog[None]):
         self._open(again=True)
 
     def action_step_view(self, step: int) -> None:
-        if (opened := self._level.opened) is not None:
-            self._show((self._level.current + step) % len(opened.views))
+        if self._level.tabs:
+            self._show((self._level.current + step) % len(self._level.tabs))
 
     def action_view(self, number: int) -> None:
         self._show(number - 1)
@@ -253,6 +271,13 @@ class InspectorScreen(Dialog[None]):
             self.app.notify("No expression refers to this object.")
             return
         copy(self.app, opened.expression)
+
+    def action_copy_text(self) -> None:
+        """Runs the object's own code."""
+        read = partial(self._client.representation, self._level.path)
+        self._fetcher.ask(
+            "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
+        )
 
     def action_export(self) -> None:
         opened, view = self._level.opened, self.view

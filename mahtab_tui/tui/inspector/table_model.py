@@ -96,7 +96,7 @@ class TableModel:
         self.statistics[column] = found
         if found is not None:
             bars = "▁" * len(found.bars)
-            self.widen(column, [found.min, found.max, found.mean, bars])
+            self.widen(column, [found.min, found.max, found.mean, *found.top, bars])
 
     def widen(self, column: int, texts: Iterable[str | None]) -> None:
         widest = max((cell_len(text or "—") for text in texts), default=0)

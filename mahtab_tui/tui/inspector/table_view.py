@@ -36,7 +36,7 @@ from mahtab_tui.tui.inspector.table_model import (
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, fit_text
 from mahtab_tui.tui.theme import BOLD
 
-ENDINGS = (".csv", ".json", ".txt")
+ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
 # {e} is the object, {f} the file.
 _CSV = {
@@ -48,9 +48,16 @@ _CSV = {
     "numpy.ndarray": "__import__('numpy').savetxt({f}, {e}, delimiter=',', fmt='%s', encoding='utf-8')",
 }
 _WRITTEN = "__import__('pathlib').Path({{f}}).write_text({}, encoding='utf-8')"
-_JSON = _WRITTEN.format("__import__('json').dumps({e}, indent=1, default=str)")
+_JSON = {
+    "pandas.DataFrame": "{e}.to_json({f}, orient='records', date_format='iso')",
+    "pandas.Series": "{e}.to_json({f}, date_format='iso')",
+    "polars.DataFrame": "{e}.write_json({f})",
+    "numpy.ndarray": _WRITTEN.format("__import__('json').dumps({e}.tolist(), default=str)"),
+}
+_ANY_JSON = _WRITTEN.format("__import__('json').dumps({e}, indent=1, default=str)")
 _TEXT = _WRITTEN.format("{e}")
 _ANY_TEXT = _WRITTEN.format("repr({e})")
+_PICKLE = "(lambda file: [__import__('pickle').dump({e}, file), file.close()])(open({f}, 'wb'))"
 _NEW_FILE = """\
 open({f}, 'x').close()
 try:
@@ -88,9 +95,11 @@ def base_name(opened: InspectedObject) -> str:
 
 
 def suggest_file(opened: InspectedObject) -> str:
-    ending = ".csv" if opened.known in _CSV else ".txt"
-    if "text" not in opened.views and opened.known.startswith("builtins."):
-        ending = ".json"
+    ending = ".json" if opened.known.startswith("builtins.") else ".pkl"
+    if opened.known in _CSV:
+        ending = ".csv"
+    elif "text" in opened.views:
+        ending = ".txt"
     return f"{base_name(opened)}{ending}"
 
 
@@ -106,11 +115,12 @@ def export_code(opened: InspectedObject, file: str) -> str:
         raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")
     form = {
         ".csv": _CSV.get(opened.known, ""),
-        ".json": "" if opened.known in _CSV else _JSON,
+        ".json": _JSON.get(opened.known, _ANY_JSON),
         ".txt": _TEXT if "text" in opened.views else _ANY_TEXT,
+        ".pkl": _PICKLE,
     }[ending]
     if not form:
-        raise ValueError(f"A {opened.type} cannot be written as {ending}.")
+        raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
     path = repr(os.path.expanduser(file))
     return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))
 
@@ -303,6 +313,9 @@ class TableView(View, ScrollView, can_focus=True):
         found = table.statistics[column]
         if found is None:
             return "", palette.muted
+        if found.top and line != 3:  # for a text column, show its most common values instead
+            index = line - 2 - (line > 3)
+            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
         if line == 2:
             return bars(found.bars), palette.person
         if line == 3 and found.missing:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -80,11 +83,26 @@ class KernelText:
 MAX_COLOURED = 200_000
 SECONDS = 3.0
 
+_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+
+
+def guess_language(text: str) -> str:
+    """Return ``json``, ``xml``, ``html``, or empty for others."""
+    begins = text[:2000].lstrip()
+    if begins[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            json.loads(text)
+            return "json"
+    if _MARKUP.match(text):
+        return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
+    return ""
+
 
 class Colours:
     def __init__(self, text: str, language: str) -> None:
         """Raises `TimeoutError` after `SECONDS`: a wrong language can keep a lexer busy for
         hours."""
+        self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
         end = time.monotonic() + SECONDS
         for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
@@ -99,10 +117,11 @@ class Colours:
             yield max(start, first), min(end, after), palette.token(kind)
 
 
-def colour_text(text: str, language: str) -> Colours | None:
-    """Return None if this takes too long."""
+def colour_text(text: str, language: str = "") -> Colours | None:
+    """Return None if the language is unknown or this takes too long."""
+    written = language or guess_language(text)
     try:
-        return Colours(text, language)
+        return Colours(text, written) if written else None
     except TimeoutError:
         return None
 
@@ -141,7 +160,9 @@ class TextView(View, LongTextView, can_focus=True):
         """Cells for line numbers. Never shrinks, so that the text does not jump."""
 
     def on_mount(self) -> None:
-        if self._load is not None:
+        if self._load is None:
+            self._colour()
+        else:
             self.reload()
 
     def show(
@@ -170,7 +191,7 @@ class TextView(View, LongTextView, can_focus=True):
     def _colour(self) -> None:
         source, language = self.source, self._language
         self.fetcher.forget("colours")
-        if language and 0 < source.size <= MAX_COLOURED:
+        if 0 < source.size <= MAX_COLOURED:
             self.fetcher.ask(
                 "colours",
                 lambda: colour_text(source.read(0, source.size), language),
@@ -180,6 +201,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     def _set_colours(self, colours: Colours | None) -> None:
         self._colours = colours
+        self._show_status()
         self.refresh()
 
     @property
@@ -207,6 +229,8 @@ class TextView(View, LongTextView, can_focus=True):
         first = next((row.number for row in self.lines if row.number is not None), 1)
         size = self.source.size
         text = f"line {first:,}  ·  {size:,} characters"
+        if self._colours is not None:
+            text += f"  ·  {self._colours.language}"
         words = f"  / {plain(self.words)}" if self.words else ""
         self.show_status((text, "$muted"), (words, "$person"))
 

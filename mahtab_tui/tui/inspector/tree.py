@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -12,6 +13,7 @@ from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import TREE_COMMANDS
@@ -22,6 +24,7 @@ from mahtab_tui.tui.theme import BOLD, Palette
 ITEMS = 100
 MOST = 1_000_000_000
 """Children of a branch: a range may have more than a screen can scroll over."""
+MOST_LINES = 20_000
 
 
 class Branch:
@@ -54,18 +57,29 @@ class Branch:
         page, index = self._pages.get(position // ITEMS, ()), position % ITEMS
         return page[index] if index < len(page) else None
 
+    def replace(self, position: int, child: Child) -> None:
+        if self.child(position) is not None:
+            self._pages[position // ITEMS][position % ITEMS] = child
+
     def forget(self) -> None:
         """Discard all pages; keep what is expanded."""
         self._pages.clear()
         for branch in self.open.values():
             branch.forget()
 
+    def without_pages(self) -> Branch:
+        """Copy for use on another thread."""
+        copy = Branch(self.path, self.depth, self.count)
+        copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
+        return copy
+
     def unfold(self, position: int, child: Child) -> None:
         path, above = self.child_path(child), TreeLine(self, position)
         self.open[position] = Branch(path, self.depth + 1, child.count, above)
 
     def child_path(self, child: Child) -> ObjectPath:
-        return (*self.path, child.step)
+        """Computed values have paths of their own."""
+        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):
@@ -99,6 +113,30 @@ def line_number(line: TreeLine) -> int:
     branch, position = line
     number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
     return number if branch.above is None else line_number(branch.above) + 1 + number
+
+
+Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
+"""Returns the number of children, and one page of them; raises `KernelError`."""
+
+
+def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
+    """Wrap around; wait. Raises `KernelError` if nothing is found. root: a copy of the tree, which
+    this fills."""
+    wanted, lines = words.lower(), root.lines
+    for offset in range(min(lines, MOST_LINES)):
+        number = (start + offset * step) % lines
+        line = line_at(root, number)
+        if line is None:
+            break
+        branch, page = line.branch, line.position // ITEMS
+        if line.child is None:
+            branch.set_page(page, *fetch(branch, page))
+        child = line.child
+        if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
+            return number
+    raise KernelError(
+        f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched."
+    )
 
 
 _LABEL, _TYPE = 44, 20
@@ -166,6 +204,7 @@ class TreeView(View, RowsView, can_focus=True):
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
         self._variables = variables
+        self._words = ""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
@@ -207,7 +246,7 @@ class TreeView(View, RowsView, can_focus=True):
                 self._fetch_page(line.branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        client = self.subject.client
+        fetch = self._page_fetcher()
         branch.asked.add(page)
 
         def failed(sentence: str) -> None:
@@ -216,10 +255,14 @@ class TreeView(View, RowsView, can_focus=True):
 
         self.fetcher.ask(
             f"{id(branch)} {page}",
-            lambda: client.children(branch.path, page * ITEMS, (page + 1) * ITEMS),
+            lambda: fetch(branch, page),
             lambda found: self._set_page(branch, page, *found),
             failed,
         )
+
+    def _page_fetcher(self) -> Fetch:
+        client = self.subject.client
+        return lambda branch, page: client.children(branch.path, page * ITEMS, (page + 1) * ITEMS)
 
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
@@ -263,6 +306,22 @@ class TreeView(View, RowsView, can_focus=True):
         if event.chain == 2:
             self.action_open_row()
 
+    def action_search(self) -> None:
+        def entered(words: str) -> None:
+            self._words = words
+            self._find(self.cursor, 1)
+
+        self.ask("names, types and values", self._words, entered, "search:")
+
+    def action_find(self, step: int) -> None:
+        self._find(self.cursor + step, step)
+
+    def _find(self, start: int, step: int) -> None:
+        words, root = self._words, self._tree.root.without_pages()
+        if words:
+            find = partial(find_line, root, words, start, step, self._page_fetcher())
+            self.fetcher.ask("search", find, self.go_to, super().fail)
+
     def action_unfold(self) -> None:
         line = self._line
         if line is None or line.child is None:
@@ -289,5 +348,18 @@ class TreeView(View, RowsView, can_focus=True):
             return
         if self._variables:  # variables have no screens of their own
             self.action_unfold()
-        elif child.state != "property":
+        elif child.state == "property":
+            self._ask_property(line, child)
+        else:
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
+
+    def _ask_property(self, line: TreeLine, child: Child) -> None:
+        branch, position = line
+        self.show_status((f"{plain(child.label)} …", "$moon"))
+
+        def show(found: Child) -> None:
+            branch.replace(position, found)
+            self.refresh_view()
+
+        evaluate = partial(self.subject.client.evaluate, branch.path, child.label)
+        self.fetcher.ask("property", evaluate, show, self.fail)

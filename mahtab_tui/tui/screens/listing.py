@@ -21,9 +21,11 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.detached import waiting_kernels
 from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
 from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
 from mahtab_tui.session.kernel import check_address
+from mahtab_tui.session.kernel_control import waiting_remote_kernels
 from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command
@@ -185,6 +187,20 @@ class ChooseOne(ListScreen[str | None, str]):
         return Content.assemble(CURRENT if row == self._current else OTHER, one_line(row))
 
 
+class ChooseTheme(ChooseOne):
+    def __init__(self, themes: Sequence[str], present: str) -> None:
+        super().__init__("Theme", themes, present)
+
+    def describe(self, row: str | None) -> Content:
+        if row is not None and row != self.app.theme:
+            self.app.theme = row
+        return Content("A preview of the theme.") if row else super().describe(row)
+
+    def action_leave(self) -> None:
+        self.app.theme = self._current
+        super().action_leave()
+
+
 def short_path(path: str, project: Path) -> str:
     for folder, short in ((project, "."), (Path.home(), "~")):
         if path.startswith(f"{folder}/"):
@@ -304,7 +320,7 @@ _KERNEL_WIDTH = 34
 
 class KernelChoice(NamedTuple):
     kind: str
-    """"here", "python" (an interpreter) or "address"."""
+    """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
     name: str
     about: str
 
@@ -359,6 +375,8 @@ def choose_kernel(context: CommandContext, address: str) -> None:
         match choice.kind:
             case "python":
                 control.activate(choice.name)
+            case "session":
+                context.quit_flow.switch_to(choice.name)
             case "here":
                 control.move("")
             case _:
@@ -368,31 +386,40 @@ def choose_kernel(context: CommandContext, address: str) -> None:
                     context.app.notify(str(error), "error")
                     return
                 control.move(choice.name)
+                context.ui_state.remember_kernel(choice.name)
 
     if address:
         chosen(KernelChoice("here" if address == "here" else "address", address, ""))
         return
-    info = context.session.kernel.info()
+    info, recent = context.session.kernel.info(), context.ui_state.kernels
     version = f"Python {info.python}" if info.python else str(info.state)
     current = KernelChoice("here", "here", f"{version}, {info.executable}")
     if info.host:
         current = KernelChoice("address", info.host, version)
-    ask(context.app, KernelPicker(current, lambda: _other_kernels(info)), chosen)
+    ask(context.app, KernelPicker(current, lambda: _other_kernels(info, recent)), chosen)
 
 
-def _other_kernels(info: KernelInfo) -> list[KernelChoice]:
+def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     found = [KernelChoice("here", "here", "this machine")]
     if not info.host:
         found += [
             KernelChoice("python", each.path, "an environment of this machine")
             for each in find_environments(Path(info.cwd), info.executable)
         ]
+    for local in waiting_kernels():
+        if not local.has_host:
+            state = f"runs cell {local.cell}" if local.cell else "idle"
+            found.append(KernelChoice("session", local.session, f"{state}: opens its session"))
+    found += [
+        KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
+        for each in waiting_remote_kernels()
+    ]
     if find_spec("jupyter_client") is not None:
         found += [
             KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
             for name in find_kernelspecs()
         ]
-    return found
+    return found + [KernelChoice("address", address, "used before") for address in recent]
 
 
 PAUSE = 0.05

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle, islice
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -26,6 +27,8 @@ from mahtab_tui.tui.screens.dialog import Confirm, TextDialog, confirm
 from mahtab_tui.tui.screens.listing import ListScreen
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.workers import Fetcher
+
+_COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
 
 
 class ReportScreen(TextDialog):
@@ -52,11 +55,21 @@ class ReportScreen(TextDialog):
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
+    width = max(20, width)
+    cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
+    if (over := sum(cells) - width) > 0:
+        cells[cells.index(max(cells))] -= over
+    colours = list(islice(cycle(_COLOURS), len(cells)))
+    bar = [("█" * count, colour) for count, colour in zip(cells, colours, strict=True)]
     total = f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%})"
-    lines = [Content(f"{total} go with the next question."), Content("")]
-    for part in use.parts:
+    lines = [
+        Content(f"{total} go with the next question."),
+        Content.assemble(*bar, ("░" * max(0, width - sum(cells)), "$muted")),
+        Content(""),
+    ]
+    for part, colour in zip(use.parts, colours, strict=True):
         text = f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  "
-        lines.append(Content.assemble(text, (part.advice, "$muted")))
+        lines.append(Content.assemble(("█ ", colour), text, (part.advice, "$muted")))
     return Content("\n").join(lines)
 
 
@@ -216,7 +229,12 @@ class ServersScreen(ListScreen[None, ServerState]):
                 f"\nIt waits for your login: open {row.login} in a browser on this machine.",
                 "$moon",
             )
-        return Content.assemble((self._one_line(row.where), "$muted"), why)
+        names = (
+            f"\n{', '.join(tool.name for tool in list(row.tools.values())[:40])}"
+            if row.tools
+            else ""
+        )
+        return Content.assemble((self._one_line(row.where), "$muted"), why, names)
 
     def _one_line(self, text: str) -> str:
         return one_line(visible(self._mask(text)))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.session.kernel_control import summarize_detached_kernels
+from mahtab_tui.session.kernel_control import stop_detached_kernel, summarize_detached_kernels
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
@@ -43,14 +42,26 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 
+class PreviewTranscript(TranscriptView):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "walk(-1)", "Up", show=False),
+        Binding("down", "walk(1)", "Down", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+        Binding("home", "scroll_home", "First", show=False),
+        Binding("end", "scroll_end", "Last", show=False),
+    ]
+
+
 class Preview(Container):
     def __init__(self) -> None:
         super().__init__(id="session-preview")
+        self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record]) -> None:
-        focused = any(widget.has_focus for widget in self.children)
+        focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
-        transcript = TranscriptView()
+        self.transcript = transcript = PreviewTranscript()
         self.mount(transcript)
         if focused:
             transcript.focus()
@@ -83,6 +94,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f2", "act('rename')", "Rename"),
         ("f5", "act('fork')", "Copy"),
+        ("f7", "act('stop_kernel')", "Stop its kernel"),
         ("f8", "act('delete')", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
     ]
@@ -152,7 +164,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         return f"{shown:,} {found}{scope}"
 
     def line(self, row: Hit, width: int) -> Content:
-        session = row.session
+        session, when = row.session, day(row.session)
         if session.id == self._current:
             mark = CURRENT
         elif session.id in self._result.open_now:
@@ -160,9 +172,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             mark = ("○ ", "$good") if session.id in self._result.waiting else OTHER
         title = plain(one_line(session.heading)) or "(nothing was entered)"
-        when = day(session)
-        # If it is another year, show that instead of the time.
-        when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
         end = size(session).rjust(_SIZE)
@@ -193,7 +202,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         facts = self._result.waiting.get(session.id, "")
         parts = (
             here,
-            f"its kernel: {facts}" if facts else "",
+            f"its kernel: {facts} (F7 stops it)" if facts else "",
             session.id,
             session.project,
             session.model,
@@ -248,8 +257,35 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
+    def stop_kernel(self, hit: Hit) -> None:
+        if hit.session.id not in self._result.waiting:
+            self.show_status("This session has no kernel in the background.")
+            return
+        confirm(
+            self.app,
+            "Stop the kernel of this session, with the cell that it runs?",
+            lambda: self._do(partial(stop_detached_kernel, hit.session.id)),
+            yes="Stop",
+            no="Keep",
+        )
+
     def fork(self, hit: Hit) -> None:
-        self._do(lambda: self.call_later(self._go_to, fork(hit.session.id)))
+        """Copy the session; with the focus in the preview, only the part before the marked
+        entry."""
+        transcript, entry = self._preview.transcript, ""
+        if transcript is not None and transcript.has_focus:
+            marked = transcript.marker.marked
+            if marked is None:
+                self.show_status(
+                    "Mark a cell, a question or an answer: the copy contains everything before it."
+                )
+                return
+            entry = marked.key
+
+        def copy() -> None:
+            self.call_later(self._go_to, fork(hit.session.id, entry))
+
+        self._do(copy)
 
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)
@@ -260,13 +296,13 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             self.dismiss(session)
 
-    def _do(self, work: Callable[[], object], outcome: str = "") -> None:
-        """Work on a thread, and report its outcome."""
+    def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
+        """Work on a thread, and report its outcome: what it returns, or the given one."""
 
         def act() -> None:
             sentence, style = outcome, "$good"
             try:
-                work()
+                sentence = work() or outcome
             except (StoreError, SessionNotFound) as error:
                 sentence, style = str(error), "$bad"
             self.call_later(self._done, sentence, style)

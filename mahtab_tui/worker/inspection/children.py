@@ -1,9 +1,10 @@
 """The children of an object, short texts of their values, and paths to them.
 
-The steps of a path; the first four kinds only start one:
+The steps of a path; the first five kinds only start one:
 
     ["name", "df"]                           a variable
     ["name", "df", 1402]                     a variable, only while it is the object with this `id`
+    ["held", 7]                              a computed value, kept until its screen closes
     ["shown", "3f…"]                         the value of a displayed table
     ["frame", 4, "In [4]", 3, "f", 0, 1]     the variables of a frame (see `frame_locals`)
     ["item", 3]                              an item of a container, by position
@@ -290,6 +291,11 @@ def stored_attribute(value: object, name: str) -> Any:
 # Paths
 
 
+class ComputedValue(NamedTuple):
+    value: Any
+    expression: str
+
+
 class ResolvedPath(NamedTuple):
     objects: list[Any]
     """The last one is the target."""
@@ -306,10 +312,12 @@ class ResolvedPath(NamedTuple):
         return as_library_type(self.objects[-1])
 
 
-def resolve_path(path: Sequence[Sequence[Any]], namespace: dict[str, Any]) -> ResolvedPath:
+def resolve_path(
+    path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
+) -> ResolvedPath:
     """Raises `InspectionError` if the path is no longer valid."""
     first, *others = path
-    value, expression = _start(first, namespace)
+    value, expression = _start(first, namespace, computed)
     objects = [value]
     for step in others:
         value, code = _follow(value, step)
@@ -319,11 +327,17 @@ def resolve_path(path: Sequence[Sequence[Any]], namespace: dict[str, Any]) -> Re
     return ResolvedPath(objects, expression, [start, *others])
 
 
-def _start(step: Sequence[Any], namespace: dict[str, Any]) -> tuple[Any, str]:
+def _start(
+    step: Sequence[Any], namespace: dict[str, Any], computed: dict[int, ComputedValue]
+) -> tuple[Any, str]:
     """Return the object, and code for it."""
     kind, name, *rest = step
     if kind == "frame":
         return frame_locals(name, *rest), ""
+    if kind == "held":
+        if name not in computed:
+            raise InspectionError("This value is no longer kept; open it again.")
+        return computed[name]
     if kind == "shown":
         found = shown_table(name)
         if found is None:

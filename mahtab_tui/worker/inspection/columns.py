@@ -7,7 +7,7 @@ import math
 import operator
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -136,6 +136,10 @@ SAMPLED_ROWS = 200
 """For the number of decimals."""
 BARS = 8
 SAMPLE = 20_000
+TOP = 4
+DISTINCT = 100_000
+"""Columns with more distinct values are not counted."""
+_LONGEST_VALUE = 24
 
 
 class Statistics(NamedTuple):
@@ -146,6 +150,7 @@ class Statistics(NamedTuple):
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
+    top: Sequence[str] = ()
 
 
 def number_statistics(
@@ -171,6 +176,16 @@ def histogram(sample: Iterable[Any], low: float, high: float) -> Sequence[int]:
 
 def sampled(values: Any) -> Any:
     return values[:: max(1, len(values) // SAMPLE)]
+
+
+def format_top_values(counts: Collection[tuple[str, int]]) -> Sequence[str]:
+    """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
+    if not 0 < len(counts) <= DISTINCT:
+        return ()
+    top = sorted(counts, key=lambda each: -each[1])[:TOP]
+    if len(top) > 1 and top[0][1] == 1:
+        return (f"all {len(counts):,} differ",)
+    return [f"{one_line(text, _LONGEST_VALUE)} ×{count:,}" for text, count in top]
 
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -279,20 +294,26 @@ class Column:
 
     def statistics(self, deadline: Deadline) -> Statistics:
         missing, numbers = 0, []
-        only_numbers = True
+        only_numbers = only_texts = True
+        texts: dict[str, int] = {}
         for _, value in self._each(deadline):
             if type(value) in NUMBERS and value == value:
+                only_texts = False
                 if only_numbers:
                     numbers.append(value)
-            elif type(value) is not str and cell_text(value) is None:
+            elif type(value) is str:
+                only_numbers = False
+                if len(texts) <= DISTINCT:
+                    texts[value] = texts.get(value, 0) + 1
+            elif cell_text(value) is None:
                 missing += 1
             else:
-                only_numbers = False
+                only_numbers = only_texts = False
         if only_numbers and numbers:
             low, high = min(numbers), max(numbers)
             mean = sum(float(value) for value in numbers if abs(value) < 1e300) / len(numbers)
             return number_statistics(missing, low, high, mean, sampled(numbers))
-        return Statistics(missing)
+        return Statistics(missing, top=format_top_values(texts.items()) if only_texts else ())
 
     def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):

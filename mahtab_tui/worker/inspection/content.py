@@ -111,6 +111,20 @@ def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
     return {"kind": "histogram", "xs": xs, "ys": ys}
 
 
+def heat(values: Any, width: int, height: int) -> dict[str, Any]:
+    """Reduce values to a grid that fits, by leaving out rows and columns; None for no number."""
+    if not values.size:
+        raise InspectionError("There are no numbers.")
+    numpy = sys.modules["numpy"]
+    rows, columns = (
+        numpy.arange(min(most, size)) * size // min(most, size)
+        for most, size in zip((height, width), values.shape)
+    )
+    part = values[numpy.ix_(rows, columns)].astype("f8").tolist()
+    grid = [[value if math.isfinite(value) else None for value in row] for row in part]
+    return {"kind": "heat", "grid": grid}
+
+
 LARGEST_ARRAY = 50_000_000
 """Values that are copied at once."""
 

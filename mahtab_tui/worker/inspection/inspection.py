@@ -6,19 +6,26 @@ import base64
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..completion.signatures import source
 from ..objects import (
     SCALARS,
     as_library_type,
+    class_dict,
     class_module,
+    get_if_loaded,
     limited_repr,
+    mro_of,
 )
+from ..stdlib import late_import
 from ..variables import summary, type_name, variable_kind
 from . import content
 from .children import (
+    Child,
+    ComputedValue,
     ResolvedPath,
     count_children,
     describe_child,
@@ -28,6 +35,8 @@ from .children import (
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
 from .tables import RecordTable, Table, arrange, as_table, headings, page
 
+GROUP = "mahtab_tui.inspectors"
+MOST_VIEWS = 7
 PICTURE = 10.0
 WORK = 10.0
 """Seconds for sorting, filtering and statistics."""
@@ -35,6 +44,31 @@ CHARACTERS, BYTES = 200_000, 50_000
 MOST_ROWS = 500
 
 Fields = dict[str, Any]
+
+
+def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
+    point: a function that returns a mapping of titles to objects."""
+    names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
+    if not names:
+        return None
+    points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
+    return next((points[name].load() for name in names if name in points), None)
+
+
+@lru_cache(1)
+def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
+    found = late_import("importlib.metadata").entry_points()
+    # A dict before Python 3.10.
+    points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+    return {point.name: point for point in points}
+
+
+def _full_name(cls: type) -> str:
+    module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
+    if type(module) is not str or module in ("builtins", "__main__"):
+        return ""
+    return f"{module}.{name}" if get_if_loaded(module, name) is cls else ""
 
 
 class Inspection:
@@ -45,6 +79,7 @@ class Inspection:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
+        self._computed: dict[str, dict[int, ComputedValue]] = {}
         self._arranged: dict[str, tuple[Any, Any, Any]] = {}
         """By client, the table that it last sorted or filtered, how, and the rows."""
         self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
@@ -63,6 +98,7 @@ class Inspection:
             "find": self._find,
             "source": lambda at, asked, deadline: source(at.target, at.expression),
             "measure": self._measure,
+            "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
         }
@@ -82,7 +118,7 @@ class Inspection:
         if request.get("again") and first[0] == "name":
             first = first[:2]
         try:
-            at = resolve_path([first, *others], self._namespace)
+            at = resolve_path([first, *others], self._namespace, self._computed.get(client, {}))
             return self._answers[request["do"]](at, request, deadline)
         except (InspectionError, AbandonedError):
             raise
@@ -91,13 +127,41 @@ class Inspection:
 
     def _close(self, client: str) -> None:
         with self._lock:
+            self._computed.pop(client, None)
             self._arranged.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
     def _open(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         self._arranged.pop(asked["client"], None)
-        return {**describe_object(at.target, at.expression), "path": at.path}
+        shown, problem = [], ""
+        try:
+            shown = self._inspector_views(at.target, asked["client"])
+        except InspectionError as error:
+            problem = str(error)
+        about = describe_object(at.target, at.expression)
+        return {**about, "path": at.path, "shown": shown, "problem": problem}
+
+    def _inspector_views(self, value: Any, client: str) -> list[Fields]:
+        inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
+        if inspector is None:
+            return []
+
+        def run_inspector() -> list[tuple[str, Any]]:
+            shown = inspector(value)
+            if not isinstance(shown, Mapping):
+                kind = type(shown).__name__
+                raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
+            return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
+
+        return [
+            {
+                "title": title,
+                "path": [["held", self._store_computed(client, view, "")]],
+                **describe_object(view, ""),
+            }
+            for title, view in run_limited(run_inspector, "Its inspector")
+        ]
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)
@@ -129,9 +193,12 @@ class Inspection:
             values = None if column is None else column.numbers()
         if values is None or values.dtype.kind not in "biuf":
             raise InspectionError("There are no numbers to plot.")
-        if asked["kind"] == "histogram" or values.ndim == 2:
+        if asked["kind"] == "histogram":
             return content.histogram(values, deadline)
-        return content.line(values, max(1, asked["width"]), deadline)
+        width, height = max(1, asked["width"]), max(1, asked["height"])
+        if values.ndim == 2:
+            return content.heat(values, width, height)
+        return content.line(values, width, deadline)
 
     def _text(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         text, start = _text_at(at), asked["start"]
@@ -141,6 +208,14 @@ class Inspection:
     def _find(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         text, words = _text_at(at), asked["words"]
         return {"found": content.find(text, words, asked["start"], asked["backwards"], deadline)}
+
+    def _evaluate(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        name = asked["name"]
+        value = run_limited(lambda: getattr(at.target, name), f"The property {name}")
+        deadline.check()  # do not store anything for a closed screen
+        expression = f"{at.expression}.{name}" if at.expression else ""
+        number = self._store_computed(asked["client"], value, expression)
+        return describe_child(Child(["held", number], name, value), at.objects)
 
     def _repr(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         value = at.target
@@ -159,6 +234,12 @@ class Inspection:
     def _measure(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         picture = content.picture_of(at.library_value)
         return {"size": None if picture is None else picture.size}
+
+    def _store_computed(self, client: str, value: Any, expression: str) -> int:
+        with self._lock:
+            number = next(self._numbers)
+            self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
+        return number
 
 
 def _table_at(at: ResolvedPath) -> Table:

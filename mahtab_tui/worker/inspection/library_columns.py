@@ -22,6 +22,7 @@ from .columns import (
     cell_text,
     choose_decimals,
     float_text,
+    format_top_values,
     histogram,
     is_safe_zone,
     not_comparable,
@@ -234,6 +235,9 @@ class _TypedColumn(Column):
     def _count_missing(self) -> int:
         raise NotImplementedError
 
+    def _count_texts(self) -> list[tuple[str, int]]:
+        raise NotImplementedError
+
     def texts(self, rows: Rows) -> list[str | None]:
         return list(map(self._format, self._read(rows)))
 
@@ -259,9 +263,12 @@ class _TypedColumn(Column):
         return self._converted().matching(condition, deadline)
 
     def statistics(self, deadline: Deadline) -> Statistics:
+        found = Statistics(0)
         if self._kind in ("float", "int", "time"):
-            return self._converted().statistics(deadline)
-        return Statistics(self._count_missing())
+            found = self._converted().statistics(deadline)
+        elif self._kind == "text":
+            found = Statistics(0, top=format_top_values(self._count_texts()))
+        return found._replace(missing=self._count_missing())
 
 
 class ArrowColumn(_TypedColumn):
@@ -271,6 +278,8 @@ class ArrowColumn(_TypedColumn):
             word = "float"
         elif types.is_integer(kind) or types.is_decimal(kind):
             word = "int"
+        elif types.is_string(kind) or types.is_large_string(kind):
+            word = "text"
         elif types.is_temporal(kind):
             word = "time"
         else:
@@ -285,7 +294,12 @@ class ArrowColumn(_TypedColumn):
         return part.to_pylist()  # type: ignore[no-any-return]
 
     def _count_missing(self) -> int:
-        return int(self._values.null_count)
+        missing = self._values.is_null(nan_is_null=self._kind == "float")
+        return importlib.import_module("pyarrow.compute").sum(missing).as_py() or 0
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        counted = self._values.drop_null().value_counts()
+        return list(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
 
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
@@ -311,6 +325,8 @@ class PolarsColumn(_TypedColumn):
             word = "float"
         elif dtype.is_numeric():
             word = "int"
+        elif dtype in (polars.String, polars.Categorical, polars.Enum):
+            word = "text"
         elif dtype.is_temporal():
             word = "time"
         else:
@@ -328,6 +344,16 @@ class PolarsColumn(_TypedColumn):
 
     def _count_missing(self) -> int:
         return int(self._values.null_count())
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
+        return texts.alias("value").value_counts().rows()  # type: ignore[no-any-return]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        if condition.op in ("missing", "present"):
+            missing = self._values.is_null()
+            return (missing if condition.op == "missing" else ~missing).arg_true()  # type: ignore[no-any-return]
+        return super().matching(condition, deadline)
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         polars = sys.modules["polars"]
