@@ -32,7 +32,7 @@ from mahtab_tui.tui.screens.session_info import (
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
-from tests.tui.editor_app import ThemedApp, screen_text, static_text, until
+from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
 
@@ -325,18 +325,23 @@ async def test_a_server_that_lists_its_tools_only_once_is_no_internal_error(
         await until(pilot, lambda: "could not answer" in static_text(pilot, ".listing-said"))
 
 
-async def test_a_server_is_started_and_its_messages_are_shown(
-    make_app: MakeApp, home: Path
+@pytest.mark.parametrize("size", [(120, 30), (80, 24)])
+async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
+    make_app: MakeApp, home: Path, size: tuple[int, int]
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
+    async with make_app(*story()).run_test(size=size) as pilot:
         screen = await opened(pilot)
         assert [(row.python, row.phase) for row in screen.rows] == [
             ("echo", "not started"),
             ("broken", "not started"),
         ]
+        assert "Its tools are known once it has started" in static_text(pilot, "#server-tools-text")
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
+        tools = static_text(pilot, "#server-tools-text")
+        assert "say(text: str) reads\n  Say a text." in tools
+        assert "write(text: str) may change something" in tools
         assert "\x1b" not in str(screen.line(screen.rows[0], 100))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PagerScreen))
@@ -366,8 +371,9 @@ async def test_servers_are_listed_with_their_state_and_command(
     for line in (
         "○ github            not started",
         "○ weather           not started",
+        "Its tools are known once it has started: it starts when a tool is",
         "github-mcp-server stdio --toolsets issues,pull_requests",
-        "Enter messages · Ctrl+R restarts it · Esc leaves",
+        "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves",
     ):
         assert line in shown
 
@@ -384,3 +390,14 @@ async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, h
                 in static_text(pilot, ".listing-about")
             ),
         )
+
+
+async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
+    configure(home, echo=plain(), other=plain())
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
+        await write(pilot, "flood")
+        await until(pilot, lambda: [row.python for row in screen.rows] == ["echo"])
+        assert static_text(pilot, "#server-tools-text").startswith("flood(**arguments) reads\n")

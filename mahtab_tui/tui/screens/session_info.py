@@ -29,6 +29,7 @@ from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.workers import Fetcher
 
 _COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
+_ROOM = "░"
 
 
 class ReportScreen(TextDialog):
@@ -64,7 +65,7 @@ def context_lines(use: ContextUse, width: int) -> Content:
     total = f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%})"
     lines = [
         Content(f"{total} go with the next question."),
-        Content.assemble(*bar, ("░" * max(0, width - sum(cells)), "$muted")),
+        Content.assemble(*bar, (_ROOM * max(0, width - sum(cells)), "$muted")),
         Content(""),
     ]
     for part, colour in zip(use.parts, colours, strict=True):
@@ -170,6 +171,7 @@ class UndoScreen(Confirm):
 
 
 _POLL_INTERVAL = 0.3
+_SHOWN = 300
 _MARKS = {
     "not started": ("○ ", "$muted"),
     "starting": ("◌ ", "$moon"),
@@ -184,7 +186,8 @@ class ServersScreen(ListScreen[None, ServerState]):
         ("ctrl+r", "restart", "Start"),
     ]
     heading_text = "MCP servers"
-    hint = "Enter messages · Ctrl+R restarts it · Esc leaves"
+    hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
+    placeholder = "type to filter servers and tools"
 
     def __init__(
         self,
@@ -196,6 +199,8 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._mask = mask
         self._servers = servers
         self._show_messages = show_messages
+        self._tools = Static(id="server-tools-text", markup=False)
+        self.companion = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
 
     def on_mount(self) -> None:
@@ -213,7 +218,11 @@ class ServersScreen(ListScreen[None, ServerState]):
         return [] if self._servers is None else list(self._servers.states.values())
 
     def find_rows(self, typed: str) -> Sequence[ServerState]:
-        return [state for state in self._states if typed.lower() in state.python.lower()]
+        return [
+            state
+            for state in self._states
+            if typed.lower() in state.python.lower() or self._matching(state, typed)
+        ]
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
@@ -222,22 +231,45 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def describe(self, row: ServerState | None) -> Content:
         if row is None:
+            self._tools.update("")
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")
+        self._tools.update(self._server_tools(row))
         why = (f"\n{self._one_line(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:
             why = (
                 f"\nIt waits for your login: open {row.login} in a browser on this machine.",
                 "$moon",
             )
-        names = (
-            f"\n{', '.join(tool.name for tool in list(row.tools.values())[:40])}"
-            if row.tools
-            else ""
-        )
-        return Content.assemble((self._one_line(row.where), "$muted"), why, names)
+        return Content.assemble((self._one_line(row.where), "$muted"), why)
 
     def _one_line(self, text: str) -> str:
         return one_line(visible(self._mask(text)))
+
+    def _matching(self, state: ServerState, typed: str) -> list[str]:
+        return [wire for wire, tool in state.tools.items() if typed.lower() in tool.name.lower()]
+
+    def _server_tools(self, state: ServerState) -> Content:
+        if not state.revision:
+            return Content.styled(
+                "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
+                "$muted",
+            )
+        wires = self._matching(state, self.typed) or list(state.tools)
+        parts: list[Content] = []
+        for tool in map(state.tools.__getitem__, wires[:_SHOWN]):
+            reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
+            summary = self._one_line(tool.summary)
+            parts.append(
+                Content.assemble(
+                    (tool.name, "bold"),
+                    self._one_line(tool.written),
+                    reads,
+                    (f"\n  {summary}" if summary else "", "$muted"),
+                )
+            )
+        if (more := len(wires) - _SHOWN) > 0:
+            parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
+        return Content("\n").join(parts)
 
     def action_select(self) -> None:
         if (state := self.chosen) is not None:
