@@ -312,12 +312,6 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
             odd.look.plot(named("numbers"), "line", 20, 20)
 
 
-def test_plot_fits_a_tiny_screen(odd: Looking) -> None:
-    odd.run("line, grid = np.arange(100.0), np.ones((5, 7))")
-    assert len(odd.look.plot(named("line"), "line", -1, -2).xs) == 2
-    assert len(odd.look.plot(named("grid"), "line", -1, -2).grid) == 1
-
-
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
     odd.run("tall = np.zeros((5_001, 10_001), dtype='i1', order='F'); tall[5_000, :] = 7")
     assert odd.look.array_figures(named("tall")).max == "7"
@@ -326,11 +320,6 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
     assert odd.look.array_figures(named("tall")).max == "9"
-
-
-def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:
-    odd.run("def f(): pass\nf.__doc__ = 'x' * 300_000_000")
-    assert len(odd.look.source(named("f")).doc) == 400_000
 
 
 def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, TableArrangement
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics
 from mahtab_tui.manual import page
 from tests.integration.inspection import Looking, looking, named
 
@@ -55,11 +55,6 @@ def test_lazy_image_is_loaded_and_a_closed_one_reported(looked: Looking, tmp_pat
     looked.run(f"image = Image.open({file!r}); image.close()")
     with pytest.raises(KernelError, match=r"closed|cannot"):
         looked.look.picture(named("image"))
-
-
-def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
-    looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
-    assert looked.look.open(named("image")).views[0] != "picture"
 
 
 @pytest.mark.parametrize(
@@ -233,20 +228,6 @@ def test_tensor_facts_are_reported(tensors: Looking) -> None:
     assert facts(tensors, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6)
     assert facts(tensors, "meta").device == "meta"
     assert tensors.look.open(named("scalar")).views[0] == "repr"
-
-
-@needs_torch
-def test_variable_list_shows_tensor_shape_and_type(tensors: Looking) -> None:
-    summaries = {variable.name: variable.summary for variable in tensors.cells.kernel.variables()}
-    assert summaries["parameter"] == "torch.float32 (2, 2) cpu"
-    assert summaries["v"] == "torch.float32 (4) cpu"
-
-
-@needs_torch
-def test_slices_are_read_as_tables(tensors: Looking) -> None:
-    path = (*named("t3"), ["slice", [1, None, 2]])
-    page = tensors.look.rows(path, 0, 3, [0], TableArrangement())
-    assert page.cells == (("14.0", "18.0", "22.0"),)
 
 
 @needs_torch

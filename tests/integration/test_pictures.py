@@ -185,49 +185,6 @@ def test_service_refusing_pictures_is_asked_again_without_them(
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
-def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
-    for name in ("a.png", "b.png"):
-        (project / name).write_bytes(
-            encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue"))
-        )
-    it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    it.session.entries.hide("question 1", True)
-    ask(it, "and @b.png?", 2)
-    assert [len(images(body)) for body in service.asked] == [1, 0, 1]
-
-
-def test_service_without_tools_still_gets_pictures(
-    service: Service, asked: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
-    service.replies = [
-        refusing(400, "llama does not support tools", plain=True),
-        OLLAMA.reply("I see."),
-    ]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    ask(asked(OLLAMA), "what is @a.png?")
-    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [
-        (1, True),
-        (1, False),
-    ]
-
-
-def test_missing_vision_is_noted_once_per_question(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.documents = BLIND_SERVER
-    service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    it = asked(BLIND, approval="auto", reflection="never")
-    ask(it, "what is @a.png?")
-    assert len(service.asked) == 2
-    assert len(notices(it)) == 1
-
-
 def test_pictures_reduce_the_space_for_text(
     service: Service, asked: OpenSession, project: Path
 ) -> None:

@@ -80,18 +80,6 @@ async def test_expanded_item_of_a_changed_kind_is_collapsed(screens_app: MakeApp
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
-async def test_second_enter_of_a_bunch_acts_once(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
-        await reads(pilot, "'a'")
-        view = inspector(pilot).view
-        assert view is not None
-        for _ in range(3):
-            view.call_later(view.run_action, "open_row")
-        await reads(pilot, "d › 'a'", "'b'")
-        await pilot.pause()
-        assert inspector(pilot).labels == ["d", "'a'"]
-
-
 async def test_view_left_before_it_loads_never_appears(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
@@ -116,31 +104,6 @@ async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeAp
         await reads(pilot, "7", "1 of 1")
         await pilot.press("q")
         await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_columns_after_one_without_statistics_have_theirs(screens_app: MakeApp) -> None:
-    code = """
-import numpy as np, pandas as pd
-from pandas.api.extensions import ExtensionArray, ExtensionDtype
-class Shape(ExtensionDtype):
-    name, type, na_value = "shape", object, None
-    @classmethod
-    def construct_array_type(cls): return Shapes
-class Shapes(ExtensionArray):
-    dtype = Shape()
-    def __init__(self, values): self.values = values
-    def __len__(self): return len(self.values)
-    def __getitem__(self, item): return type(self)(self.values[item]) if isinstance(item, slice) else self.values[item]
-    @classmethod
-    def _from_sequence(cls, values, *, dtype=None, copy=False): return cls(list(values))
-    def copy(self): return self
-    def isna(self): return np.zeros(len(self), bool)
-df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
-"""
-    async with looking_at(screens_app(), code, "df") as pilot:
-        await reads(pilot, "shape", "size", "?", "2.5", "█")
-        await pilot.press("right")
-        await wait_for_status(pilot, "1.5 … 2.5, mean 2")
 
 
 async def test_table_without_columns_shows_a_note(screens_app: MakeApp) -> None:

@@ -21,7 +21,6 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
-from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.output import (
@@ -233,17 +232,6 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     assert not desktop.exists()
 
 
-async def test_late_loaded_picture_is_the_requested_one(
-    show_pictures: ShowPictures, pilot: Pilot[None]
-) -> None:
-    pictures = [png(20, 10), png(4, 40)]
-    await opened(pilot, show_pictures(*pictures))
-    left = pilot.app.screen.query_one(PictureView)
-    await pilot.press("left")
-    assert left._file is not None
-    assert left._file() == base64.b64decode(pictures[1])
-
-
 async def test_damaged_picture_is_reported(show_pictures: ShowPictures, pilot: Pilot[None]) -> None:
     await pilot.app.push_screen(show_pictures("QUJD"))
     await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
@@ -411,19 +399,6 @@ async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> No
     )
     await until(frames, lambda: isinstance(frames.app.screen, FramesScreen))
     await until(frames, lambda: "lib.divide(1, 0)" in "\n".join(marked(frames)))
-
-
-async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp, lib: Path) -> None:
-    *begin, end = records(lib)
-    stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
-    async with make_app(*begin, stream).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        y = next(
-            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
-        )
-        pane.fold([end])
-        await pilot.click(pane, (10, y))
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
 
 
 async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:

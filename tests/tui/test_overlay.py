@@ -126,17 +126,6 @@ async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTe
         assert len(terminal.sent) == sent
 
 
-async def test_other_painting_delays_nothing(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        header = pilot.app.query_one("#header")
-
-        def holds() -> bool:
-            header.refresh()
-            return bool(terminal.standing or terminal.drawn)
-
-        await until(pilot, holds)
-
-
 async def test_terminal_is_not_queried_without_a_picture(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
@@ -296,14 +285,6 @@ async def test_encoding_for_an_old_cell_size_is_discarded(
         assert list(kitty.cut.values()) == [(0, 50)]
 
 
-async def test_identical_pictures_are_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with showing(
-        make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))), SIZE
-    ) as pilot:
-        await Watched(pilot, kitty).standing(3)
-        assert len(kitty.stored) == 2
-
-
 async def test_only_few_invisible_pictures_are_retained(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
@@ -320,17 +301,6 @@ async def test_only_few_invisible_pictures_are_retained(
         assert watched.misplaced == []
 
 
-async def test_more_pictures_than_the_limit_can_be_visible(
-    make_app: MakeApp, terminal: GraphicsTerminal
-) -> None:
-    pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.CACHED + 3)]
-    async with showing(make_app(*cell(1, *pictures)), SIZE) as pilot:
-        await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.CACHED + 3)
-        sent = len(terminal.sent)
-        await pilot.pause(3 * overlay.IDLE_DELAY)
-        assert len(terminal.sent) == sent
-
-
 async def test_undrawable_pictures_stay_half_blocks(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,19 +315,6 @@ async def test_undrawable_pictures_stay_half_blocks(
         await until(pilot, lambda: bool(tried))
         await pilot.pause(3 * overlay.IDLE_DELAY)
         assert (len(tried), kitty.sent) == (1, [])
-
-
-async def test_picture_hidden_from_the_model_stays_dimmed(
-    make_app: MakeApp, kitty: GraphicsTerminal
-) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        shown = list(kitty.stored)
-        entry = watched.pane.viewport.transcript.entries[-1].key
-        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
-        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
-        assert watched.misplaced == []
 
 
 async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) -> None:

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.listing import ChooseOne, ModelPicker
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
 from tests.tui.editor_app import screen_text, static_text, until, write
 from tests.tui.settings_screens import (
@@ -135,20 +135,6 @@ async def test_boolean_is_toggled_and_written(
     assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
-async def test_changes_are_serialised(
-    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    await chosen(pilot, "reload")
-    await until(pilot, lambda: app.session.settings.reload)
-    await pilot.press("enter")
-    await pilot.pause(0.1)
-    assert app.session.settings.reload
-    may_write.set()
-    await until(
-        pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
-    )
-
-
 async def test_choice_opens_a_list(mine: Path, app: MahtabApp, pilot: Pilot[int]) -> None:
     await chosen(pilot, "approval")
     await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
@@ -191,22 +177,6 @@ async def test_number_and_text_are_validated_before_saving(
     await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
     await entered(pilot, "python", "python3")
     await wait_for_message(pilot, "Saved. It takes effect at the next start.")
-
-
-async def test_a_model_is_picked(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    await chosen(pilot, "reflection_model")
-    await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.rows))
-    await write(pilot, "demo")
-    await until(
-        pilot,
-        lambda: isinstance(app.screen, ModelPicker) and app.screen.rows[0].spec == "demo",
-    )
-    await pilot.press("enter")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
-    assert app.session.settings.reflection_model == "demo"
 
 
 async def test_key_is_added_to_the_keymap_and_applies_at_once(
@@ -282,9 +252,7 @@ async def test_unwritable_file_is_reported_and_the_session_still_changes(
             True,
             ("true", "this session"),
         )
-        await chosen(pilot, "share")
-        await wait_for_message(pilot, "No space left on device")
-        assert app.session.settings.share is True
+        assert "No space left on device" in static_text(pilot, ".listing-said")
     assert mine.read_text() == before
 
 

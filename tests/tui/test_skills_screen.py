@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -114,41 +113,6 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
     await pilot.press("tab", "enter")
     await until(pilot, lambda: "is no longer loaded" in status(pilot))
     assert loaded(pilot) == []
-
-
-async def test_further_typing_cancels_nothing_in_progress(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    await searched(pilot, "tidy", ["tidy"])
-    load = screen(pilot)._loaded.load
-
-    def slowly(name: str) -> None:
-        begun.set()
-        go_on.wait(20)
-        load(name)
-
-    monkeypatch.setattr(screen(pilot)._loaded, "load", slowly)
-    await pilot.press("enter")
-    await until(pilot, begun.is_set)
-    await pilot.press("backspace")
-    await until(pilot, lambda: not screen(pilot)._searching)
-    go_on.set()
-    await until(pilot, lambda: "is loaded" in status(pilot))
-
-
-async def test_long_list_is_shown_partly_with_a_note(
-    make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.skills.MAX_FOUND", 3)
-    write_skill(skills, "broken", text="x")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        assert names(pilot) == [*SIX[:3], "broken"]
-        assert status(pilot, ".listing-count").startswith("the first 3 of 7 · 0 loaded")
-        await searched(pilot, "tidy", ["tidy"])
-        assert status(pilot, ".listing-count").startswith("0 loaded")
 
 
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
