@@ -16,7 +16,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.find import LONGEST, Pattern
+from mahtab_tui.tui.find import Pattern
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
@@ -76,47 +76,21 @@ def find_match(text: Text, words: str, start: int, *, backwards: bool = False) -
     Called on a thread. Raises `KernelError`."""
     until = time.monotonic() + WHOLE
     pattern = Pattern(words, regex=False, any_case=not any(map(str.isupper, words)))
-    for block, first, last in _blocks(text.size, start, backwards=backwards):
+    for first, last in _blocks(text.size, start, backwards=backwards):
         if time.monotonic() > until:
             raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
-        begin, lines = _read_lines(text, block)
-        found = None
-        for match_start, match_end in pattern.spans(lines, start=max(0, first - begin)):
-            if begin + match_start >= last:
-                break
-            found = begin + match_start, begin + match_end
-            if not backwards:
-                break
-        if found is not None:
-            return found
+        part = text.read(first, min(last + len(words), text.size))
+        if found := [span for span in pattern.spans(part) if first + span[0] < last]:
+            begin, end = found[-1 if backwards else 0]
+            return first + begin, first + end
     return None
 
 
-def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the blocks in search order, and where a match may start in each."""
-    last = max(0, size - 1) // BLOCK
-    here = min(start // BLOCK, last)
-    before = max(0, here - 1)  # its last line may go on after the start
-    if backwards:
-        yield from ((block, 0, start) for block in range(here, -1, -1))
-        yield from ((block, start, size) for block in range(last, before - 1, -1))
-    else:
-        yield from ((block, start, size) for block in range(before, last + 1))
-        yield from ((block, 0, start) for block in range(here + 1))
-
-
-def _read_lines(text: Text, block: int) -> tuple[int, str]:
-    """Read the lines that start in a block, of a huge line only a part; return the first one's
-    offset."""
-    begin, end = block * BLOCK, (block + 1) * BLOCK
-    lines = text.read(begin, end)
-    if block and "\n" in lines and text.read(begin - 1, begin) != "\n":
-        cut = lines.index("\n") + 1
-        begin, lines = begin + cut, lines[cut:]
-    if not lines.endswith("\n"):
-        rest, newline, _ = text.read(end, end + BLOCK).partition("\n")
-        lines += rest if newline else rest[:LONGEST]
-    return begin, lines
+def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int]]:
+    parts = [(start, size), (0, start)]
+    for low, high in reversed(parts) if backwards else parts:
+        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
+        yield from reversed(blocks) if backwards else blocks
 
 
 class TextRow(NamedTuple):
