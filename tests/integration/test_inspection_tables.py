@@ -134,7 +134,7 @@ ZERO = "00:00:00"
         ),
         ("extension", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
         ("extension", 1, ("3", None, "1"), (2, 0, 1), (0, 2, 1), (1,)),
-        ("extension", 3, ("low", "high", None), (1, 0, 2), (0, 1, 2), (2,)),
+        ("extension", 3, ("low", "high", None), (0, 1, 2), (1, 0, 2), (2,)),
         (
             "extension",
             4,

@@ -158,6 +158,17 @@ class _Categories(Sequence[Any]):
         return self._known[self._codes[row]]
 
 
+class CategoryColumn(Column):
+    def __init__(self, values: Any) -> None:
+        super().__init__(_Categories(values), "category")
+        self._codes = values.codes
+
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+        """Sort in the order of the categories."""
+        codes = NumberColumn(self._codes, missing=self._codes < 0)
+        return codes.order(descending, among, deadline)
+
+
 def column_of(series: Any) -> Column:
     dtype = series.dtype
     name = type(dtype).__name__
@@ -167,7 +178,7 @@ def column_of(series: Any) -> Column:
         return _array_column(series.to_numpy(), "")
     categories: Any = dtype.categories if name == "CategoricalDtype" else None
     if is_index(categories) and is_own_type(categories.dtype):
-        return Column(_Categories(series.array), "category")
+        return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
