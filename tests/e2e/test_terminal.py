@@ -260,14 +260,6 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     screen.enter(")", r"\b42\b")
 
 
-def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
-    screen = start(env={"EDITOR": "false"}).idle()
-    screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait("exit code 1")
-    screen.wait(r"❯ print\(40")
-
-
 # Calling the person back to a window that they look away from.
 
 AWAY, BACK = "\x1b[O", "\x1b[I"
@@ -295,13 +287,6 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     assert bells(screen) == 1
     screen.enter("`go", "waits for you")
     assert bells(screen) == 2
-
-
-def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("```python\nz = 1\n```")).idle()
-    screen.send(AWAY + BACK)
-    screen.enter("`go", "waits for you")
-    assert bells(screen) == 0
 
 
 # Sequences that a terminal should never send: the screen goes on, and nothing of them is typed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from textual.pilot import Pilot
 
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -107,12 +105,6 @@ async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     assert again.theme == "mahtab-day"
 
 
-def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
-    UiState.path().mkdir(parents=True)
-    UiState().save()
-    assert list(UiState.path().parent.iterdir()) == [UiState.path()]
-
-
 async def test_unknown_slash_command_is_reported_and_not_sent(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
@@ -189,24 +181,6 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
         await until(pilot, lambda: code.region.height in (4, 5))
-
-
-async def test_input_that_cannot_be_written_for_the_editor_stays(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    await pilot.pause()
-    app.editor.text = "kept"
-    await pilot.press("f4")
-    await until(
-        pilot,
-        lambda: any(
-            "cannot be written to a file" in notification.message
-            for notification in app._notifications
-        ),
-    )
-    assert app.editor.text == "kept"
 
 
 async def test_input_is_visible_in_the_smallest_terminal(

@@ -11,11 +11,10 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.inspector import View
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import colour_text
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
+from tests.tui.inspecting import MakeApp, lines, looking_at, reads, shown
 from tests.tui.screens_app import SessionScreensApp
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
@@ -80,18 +79,6 @@ async def test_expanded_item_of_a_changed_kind_is_collapsed(screens_app: MakeApp
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
-async def test_view_left_before_it_loads_never_appears(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
-        await reads(pilot, "'a'")
-        await pilot.press("enter")
-        await reads(pilot, "d › 'a'", "'b'")
-        screen = inspector(pilot)
-        screen.action_step_view(1)
-        screen.action_back()
-        await reads(pilot, "'a'", "1 of 1")
-        await until(pilot, lambda: len(screen.query(View)) == 1)
-
-
 async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeApp) -> None:
     app = make_app()
     async with looking_at(app, "numbers = list(range(1000))", "numbers") as pilot:
@@ -104,15 +91,6 @@ async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeAp
         await reads(pilot, "7", "1 of 1")
         await pilot.press("q")
         await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_table_without_columns_shows_a_note(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df"
-    ) as pilot:
-        await reads(pilot, "It has no columns.", "row 1 of 3")
-        await pilot.press("s", "o", "end", "enter", "down")
-        await wait_for_status(pilot, "row 2 of 3")
 
 
 async def test_type_and_key_names_are_plain_text(screens_app: MakeApp) -> None:

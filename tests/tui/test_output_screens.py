@@ -428,17 +428,6 @@ async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Pat
         await reads(pilot, "The file cannot be read: No such file or directory.")
 
 
-async def test_cleared_cells_are_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
-    error_records = records(lib)
-    async with make_app(*error_records[:2]).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        pane.clear()
-        pane.fold(error_records[2:])
-        await pilot.press("enter", "enter", "up")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
-
-
 async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
     hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
     error_records = records(tmp_path / "lib.py")

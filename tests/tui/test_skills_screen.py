@@ -14,7 +14,7 @@ from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import screen_text, until, write
+from tests.tui.editor_app import until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
 SIZE = (100, 30)
@@ -93,14 +93,6 @@ async def test_typing_searches_and_the_preview_follows(pilot: Pilot[int]) -> Non
     assert "Use when [b]nothing[/b] can be found." in text(pilot)
     assert "**" not in text(pilot)
     assert status(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
-
-
-async def test_empty_result_is_reported(pilot: Pilot[int]) -> None:
-    await searched(pilot, "zzqx", [])
-    await until(pilot, lambda: names(pilot) == [])
-    assert status(pilot, ".listing-about") == "No skill matches."
-    await pilot.press("enter")
-    assert text(pilot) == ""
 
 
 async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
@@ -215,21 +207,6 @@ def test_skills_screen_snapshot(
         await pilot.pause()
 
     assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
-
-
-async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
-        await pilot.pause()
-        shown = screen_text(pilot)
-    for line in (
-        "Skills              0 loaded: 0 of 60,000 characters (about 0 tokens)",
-        "debug           Find the cause of an exception or a wrong result,…",
-        "Find the cause of an exception or a wrong result, using the\n",
-        "718 characters · bundled with the program",
-        "Enter loads, unloads · Tab reads · Esc leaves",
-    ):
-        assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 
 
 async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:

@@ -431,7 +431,9 @@ class TableView(View, ScrollView, can_focus=True):
         row = self.scroll_offset.y + event.y - self._header_height
         in_rows = event.y >= self._header_height and row < self._table.rows
         self._go_to(row if in_rows else self._row, column)
-        if in_rows and event.chain == 2:
+        if event.y < self._header_height:
+            self.action_sort()
+        elif in_rows and event.chain == 2:
             self.action_open_cell()
 
     def action_open_cell(self) -> None:
