@@ -223,9 +223,10 @@ async def test_empty_value_removes_a_setting_from_the_file(
     await wait_for_message(pilot, "does not set max_turns")
 
 
-async def test_overriding_source_is_named(make_app: MakeApp, mine: Path, project: Path) -> None:
-    (project / ".mahtab").mkdir()
-    (project / ".mahtab" / "config.toml").write_text("rlm_small = 5\n")
+async def test_overriding_source_is_named(
+    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
