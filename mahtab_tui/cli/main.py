@@ -399,20 +399,15 @@ def ask(
 def watch(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[FILE|SESSION]", help="A log, or a running session's name or process id"
-        ),
+        typer.Argument(metavar="[SESSION]", help="A running session's name or process id"),
     ] = None,
 ) -> None:
-    """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
+    """Watch a session on another screen, read-only."""
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
     ensure_folder()
-    try:
-        with fail_on(TerminalUnavailable):
-            raise typer.Exit(watch_live(what))
-    except OSError as error:
-        fail(f"{error.filename or what} cannot be read: {error.strerror}.")
+    with fail_on(TerminalUnavailable):
+        raise typer.Exit(watch_live(what))
 
 
 def help_(

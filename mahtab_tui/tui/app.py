@@ -126,9 +126,8 @@ class QuitFlow:
             )
             self._app.screen.mount(self.row)
 
-    def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session for another one. back: the command that will list
-        it."""
+    def switch_to(self, session: str) -> None:
+        """Ask whether to leave this session for another one."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -139,7 +138,7 @@ class QuitFlow:
             self._app.next_session = session
             self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{continuing}{losing}"
+        question = f"Switch to session {session}? This session is saved, and /sessions returns to it.{continuing}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:

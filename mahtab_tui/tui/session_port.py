@@ -212,8 +212,6 @@ class SessionPort:
                 at,
                 self._panes.transcript.viewport.transcript.codes.get,
                 self.session.open_inspector(),
-                self._folder,
-                self,
             )
         )
 

@@ -15,7 +15,7 @@ from PIL import Image
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
-from mahtab_tui.session.attachments import Attachments, MentionChip, _load
+from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -185,49 +185,6 @@ def test_service_refusing_pictures_is_asked_again_without_them(
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
-def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
-    for name in ("a.png", "b.png"):
-        (project / name).write_bytes(
-            encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue"))
-        )
-    it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    it.session.entries.hide("question 1", True)
-    ask(it, "and @b.png?", 2)
-    assert [len(images(body)) for body in service.asked] == [1, 0, 1]
-
-
-def test_service_without_tools_still_gets_pictures(
-    service: Service, asked: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
-    service.replies = [
-        refusing(400, "llama does not support tools", plain=True),
-        OLLAMA.reply("I see."),
-    ]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    ask(asked(OLLAMA), "what is @a.png?")
-    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [
-        (1, True),
-        (1, False),
-    ]
-
-
-def test_missing_vision_is_noted_once_per_question(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.documents = BLIND_SERVER
-    service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    it = asked(BLIND, approval="auto", reflection="never")
-    ask(it, "what is @a.png?")
-    assert len(service.asked) == 2
-    assert len(notices(it)) == 1
-
-
 def test_pictures_reduce_the_space_for_text(
     service: Service, asked: OpenSession, project: Path
 ) -> None:
@@ -273,22 +230,6 @@ def test_unusable_pictures_are_explained(
     assert gif.size.endswith("first frame")
     assert large.problem == "The picture's file is too large: at most 100.0 kB are read."
     assert (words.text, words.picture) == ("no picture at all", None)
-
-
-def test_picture_vanishing_before_reading_is_reported_as_missing(
-    cells: Cells, project: Path
-) -> None:
-    path = project / "a.png"
-    path.write_bytes(encoded(Image.new("RGB", (9, 9))))
-    question = "what is @a.png?"
-    found = Attachments(cells.kernel)
-    assert not found.chips(question)[0].missing
-    [(_, picture)] = found._find_all(question)
-    path.unlink()
-    [gone] = _load(picture, lambda: False)
-    assert gone.problem == "cannot be read: No such file or directory"
-    [later] = found.gather(question, lambda: False, commands=False)
-    assert later.problem == "no such file"
 
 
 def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -160,24 +159,6 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
         await until(pilot, lambda: code.region.height in (4, 5))
-
-
-async def test_input_that_cannot_be_written_for_the_editor_stays(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    await pilot.pause()
-    app.editor.text = "kept"
-    await pilot.press("f4")
-    await until(
-        pilot,
-        lambda: any(
-            "cannot be written to a file" in notification.message
-            for notification in app._notifications
-        ),
-    )
-    assert app.editor.text == "kept"
 
 
 async def test_input_is_visible_in_the_smallest_terminal(

@@ -30,6 +30,7 @@ from tests import tags
 from tests.random_input import run
 from tests.records import made
 from tests.tui.editor_app import until
+from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
 from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
 
@@ -375,21 +376,6 @@ async def test_no_key_overtakes_a_slow_one() -> None:
         )
 
 
-async def test_constantly_busy_widget_does_not_delay_commands() -> None:
-    app = Keys()
-    async with app.run_test():
-        busy = app.query_one(Busy)
-        for _ in range(3):
-            busy.post_message(Busy.Again())
-        bunch(app, "f6")
-        try:
-            async with asyncio.timeout(20):
-                while not app.actions:
-                    await asyncio.sleep(0)
-        finally:
-            busy.disabled = True
-
-
 async def test_letters_after_a_jump_go_to_its_pane(app: MahtabApp, pilot: Pilot[int]) -> None:
     app.query_one("#transcript").focus()
     await pilot.pause()
@@ -408,6 +394,14 @@ async def test_letters_after_opening_a_search_are_search_text(
     bunch(app, "ctrl+f", *"rRun")
     await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
     assert (submitted, app.editor.text) == ([], "")
+
+
+async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> None:
+    async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
+        await reads(pilot, "row 1 of 30")
+        bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
+        await reads(pilot, "match 1 of 2 (of 30 rows)")
+        assert any("28" in line for line in lines(pilot))
 
 
 @pytest.mark.parametrize(

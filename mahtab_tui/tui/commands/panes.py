@@ -114,16 +114,16 @@ _KEYS: dict[str, dict[str, str]] = {
         "pageup, pagedown, home, end": "Scroll",
     },
     "Skills": {
-        "enter, f4, ctrl+t, tab": "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text",
+        "enter, tab": "Load or unload the skill; go to its text",
     },
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
-        "f2, f5, f6, f7, f8": "Change its title; copy it; export it to a file; stop its kernel; delete it, after a confirmation",
+        "f2, f5, f7, f8": "Change its title; copy it; stop its kernel; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
         "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
     },
     "Settings": {
-        "enter, tab, ctrl+r": "Change the setting; choose your file or the project's; remove it from the file",
+        "enter": "Change the setting; an empty value removes it from your file",
     },
 }
 PANE_KEYS = tuple(
@@ -153,7 +153,6 @@ TABLE_COMMANDS = pane_commands(
         "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
         "table-all all_rows x": "All rows: Clear sorting and filters",
         "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
-        "table-figures figures i": "Figures: Show or hide the figures of each column in the header",
     },
 )
 
@@ -164,7 +163,6 @@ TEXT_COMMANDS = pane_commands(
         "text-next next(False) n footer": "Next: Go to the next match",
         "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
         "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
-        "text-wrap wrap w footer": "Wrap: Wrap long lines, or scroll them sideways",
     },
 )
 
@@ -185,7 +183,6 @@ ARRAY_COMMANDS = pane_commands(
     {
         "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
         "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
-        "array-dimension dimension d": "Dimension: Choose the dimension to step along",
         "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
     },
 )
@@ -201,6 +198,12 @@ OUTPUT_COMMANDS = pane_commands(
     "Output",
     {
         "output-back back escape,q footer": "Back: Go back to the session",
+    },
+)
+
+SAVE_COMMANDS = pane_commands(
+    "Output",
+    {
         "output-save save ctrl+s footer": "Save: Save it to a file",
     },
 )
@@ -232,8 +235,6 @@ FRAMES_COMMANDS = pane_commands(
     {
         "frame-source source enter footer": "Source: In an error: go from the frames to the source",
         "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
-        "frame-edit edit e footer": "Edit: Open the file at the line in $EDITOR, or put the cell's code into the input",
-        "frame-output whole_output o footer": "Output: Show all output of the cell",
     },
 )
 
@@ -241,6 +242,7 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *NODE_COMMANDS,
     *OUTPUT_COMMANDS,
+    *SAVE_COMMANDS,
     *PAGER_COMMANDS,
     *PICTURE_COMMANDS,
     *PICTURES_COMMANDS,

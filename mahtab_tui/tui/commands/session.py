@@ -278,19 +278,13 @@ def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
 
 
-@_session("skills /skills", "Skills: Find, read, load, edit and create skills")
+@_session("skills /skills", "Skills: Find, read and load skills")
 def skills(context: CommandContext) -> None:
-    from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen
 
     knowledge = context.session.knowledge
     try:
-        screen = SkillsScreen(
-            knowledge.skills,
-            knowledge.loaded,
-            project_folder(),
-            lambda file: open_in_editor(context.app, str(file), 0),
-        )
+        screen = SkillsScreen(knowledge.skills, knowledge.loaded, project_folder())
     except SettingsError as error:
         context.app.notify(str(error), "error")
     else:
@@ -398,7 +392,7 @@ def sessions(context: CommandContext) -> None:
     ask(
         context.app,
         sessions_screen(context.session),
-        partial(context.quit_flow.switch_to, back="/sessions"),
+        context.quit_flow.switch_to,
     )
 
 
