@@ -134,7 +134,7 @@ class Components:
         self.attachments = Attachments(self.kernel, pictures, self.private)
         self.agent = SessionAgent(self)
         self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(log, self.inbox, self.approvals, self.info)
+        self.joined_agents = JoinedAgents(log, self.approvals, self.info)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
             make = partial(self.models.make, suggesting, thinking=False)

@@ -289,11 +289,6 @@ def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
 
 
-@_session("pause /pause NAME", "Pause agent: Pause an agent, or let it continue")
-def pause_agent(context: CommandContext, name: str) -> None:
-    context.session.notice(context.session.joined_agents.pause(name))
-
-
 @_session("disconnect /disconnect NAME", "Disconnect agent: Disconnect an agent from the session")
 def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
