@@ -351,18 +351,6 @@ def export(
             "--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html"
         ),
     ] = None,
-    shown: Annotated[
-        bool,
-        typer.Option(
-            "--shown", help="Leave out what was hidden from the model, replaced or undone"
-        ),
-    ] = False,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell"
-        ),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
@@ -379,7 +367,7 @@ def export(
         # It was masked when saved, as far as secrets were known then.
         mask = Secrets(checked_settings((), None).secrets).redact_for_model
         try:
-            echo(export_session(row, output, mask, shown=shown, whole=whole, over=force))
+            echo(export_session(row, output, mask, over=force))
         except FileExistsError:
             fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
         except OSError as error:

