@@ -148,7 +148,7 @@ def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -
     assert len(service.asked) >= 2
     assert_masked(json.dumps(service.asked))
     assert_masked(json.dumps(service.asked, ensure_ascii=False))
-    assert "cat key.txt" in json.dumps(service.asked)
+    assert "@key.txt" in json.dumps(service.asked)
 
 
 def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> None:
