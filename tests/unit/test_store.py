@@ -6,13 +6,13 @@ import errno
 import fcntl
 import json
 import logging
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,7 +251,7 @@ def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
     with pytest.raises(LockedElsewhere) as raised:
         lock_session("abc")
-    assert raised.value.holder.is_here
+    assert raised.value.holder.pid == os.getpid()
     assert list(locked_sessions()) == ["abc"]
     first.release()
     assert locked_sessions() == {}
@@ -350,8 +350,8 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
         b"",
         b"{",
         b"[]",
-        b'{"pid": "x", "host": 1, "since": 2}',
-        b'{"pid": 1, "host": "h", "since": 1e300}',
+        b'{"pid": "x", "since": 2}',
+        b'{"pid": 1, "since": 1e300}',
         b"\xff" * 100,
     ],
 )
@@ -363,16 +363,6 @@ def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
         lock_session("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost
-
-
-def test_lock_holder_on_another_machine_is_named(home: Path) -> None:
-    made = claimed("abc")
-    (path,) = (home / ".mahtab" / "open").iterdir()
-    path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
-    holder = locked_sessions()["abc"]
-    assert not holder.is_here
-    assert holder.sentence_part().startswith("process 7 on elsewhere since ")
-    made.release()
 
 
 # Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record of
@@ -476,7 +466,7 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
 def test_old_session_is_found_once_indexed(sessions: Path) -> None:
     assert catch_up(sessions, 60.0) == 0
     [hit] = find_sessions(sessions, "count data").hits
-    assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
+    assert hit.session.id == SESSION
 
 
 def test_the_log_of_a_search_is_read() -> None:

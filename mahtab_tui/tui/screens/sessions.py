@@ -29,14 +29,12 @@ from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_sess
 from mahtab_tui.store.session_index import (
     LONGEST_TITLE,
     catch_up,
-    cost,
     day,
     preview,
     rename_session,
-    size,
 )
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
-from mahtab_tui.store.sqlite import count_sessions, list_sessions
+from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
@@ -91,13 +89,11 @@ class Preview(Container):
 
 MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
-_SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
 
 
 class ListResult(NamedTuple):
     found: Found
-    total: int
     open_now: Mapping[str, Holder]
     waiting: Mapping[str, str]
 
@@ -163,10 +159,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if wanted_words(typed):
             found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
         else:
-            rows = list_sessions(path, project, limit=MAX_SESSIONS)
-            found = Found([Hit(row, "") for row in rows], False)
-        count = count_sessions(path, project)
-        return ListResult(found, count, locked_sessions(), self._detached)
+            rows = list_sessions(path, project, limit=MAX_SESSIONS + 1)
+            hits = [Hit(row, "") for row in rows[:MAX_SESSIONS]]
+            found = Found(hits, len(rows) > MAX_SESSIONS)
+        return ListResult(found, locked_sessions(), self._detached)
 
     def show_found(self, found: ListResult, cursor: int | None) -> None:
         if cursor is None:  # stay at the session
@@ -189,8 +185,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             return f"{shown:,} found · {self._unindexed:,} still being read"
         if wanted_words(self.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        if answer.total > shown:
-            return f"the newest {shown:,} of {answer.total:,} {scope}"
+        if answer.found.more:
+            return f"the newest {shown:,} {scope}"
         return f"{shown:,} {scope}"
 
     def line(self, row: Hit, width: int) -> Content:
@@ -207,10 +203,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
-        facts = [size(session).rjust(_SIZE)]
-        if wide and self._all:
-            facts = [Path(session.project).name, session.model, cost(session), *facts]
-        end = "  ".join(facts)
+        end = Path(session.project).name if wide and self._all else ""
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
         text = Content.assemble(title, (f"  {first}", "$muted"))
         text = text.truncate(room, ellipsis=True, pad=True)
@@ -241,10 +234,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             f"its kernel: {facts} (F7 stops it)" if facts else "",
             session.id,
             session.project,
-            session.model,
-            cost(session),
-            f"{session.records:,} records",
-            size(session),
         )
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
