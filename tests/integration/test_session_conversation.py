@@ -332,7 +332,7 @@ def test_call_served_after_its_agent_left_runs_nothing(
 ) -> None:
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    it.session.joined_agents.remove(guest, stop=False)
+    it.session.joined_agents.remove(guest)
     with pytest.raises(AgentCallRefused):
         AgentCalls(it.session).serve(
             AgentCall(guest, lambda message: None), "evaluate", {"code": "x = 1"}

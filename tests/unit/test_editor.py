@@ -440,5 +440,3 @@ def test_no_trace_session_writes_no_inputs(tmp_path: Path) -> None:
     assert [entry.text for entry in first.entries()] == ["earlier"]
     hidden.close()
     first.close()
-
-
