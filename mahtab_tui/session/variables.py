@@ -1,23 +1,20 @@
-"""What models and agents see of variables, and which cells made them."""
+"""What models and agents see of variables."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.conversation import RanCell, steps_for
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
-    Namespace,
     Notice,
     Private,
     Record,
     ReplIn,
-    Undo,
     cell_entry,
     emit,
     get_record,
@@ -31,14 +28,12 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
 
 
-class VariableHistory(logging.Handler):
-    """Tracks which cells changed which variables."""
+class CellCodes(logging.Handler):
+    """The code of all cells, by number."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.codes: dict[int, str] = {}
-        self._changes: dict[int, dict[str, str]] = {}
-        self._undone: set[int] = set()
         for record in past:
             self._fold(record)
 
@@ -48,20 +43,6 @@ class VariableHistory(logging.Handler):
     def _fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
             self.codes[record.cell] = record.text
-        elif isinstance(record, Undo):
-            (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
-        elif isinstance(record, Namespace) and record.cell and not record.restored:
-            self._changes.setdefault(record.cell, {}).update(
-                (change.name, change.change) for change in record.changes
-            )
-
-    def code_for(self, name: str, missing: Collection[str]) -> str:
-        """Return the cells that made a variable and what it needs, as one cell. missing: variables
-        that do not exist now."""
-        cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
-        steps = [RanCell(cell, self.codes[cell], self._changes[cell]) for cell in cells]
-        chosen = steps_for(name, steps, missing.__contains__)
-        return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
 
 
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."
@@ -80,7 +61,7 @@ class PrivateNames:
         self._hidden = parts.prompt.hidden
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects."""
-        self._codes = parts.variable_history.codes
+        self._codes = parts.cell_codes.codes
 
     @property
     def names(self) -> list[str]:
