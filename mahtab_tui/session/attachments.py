@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import re
@@ -12,7 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
@@ -46,7 +44,6 @@ _UNQUOTED = re.compile(r"""[^\s"'`]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(
     r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
 )
-_CELL = re.compile("cell:([0-9]{1,9})")
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
 _LONGEST_PARTIAL = 1_000
@@ -228,15 +225,8 @@ class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
     kernel."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        pictures: Callable[[int], Sequence[str]] = lambda cell: (),
-        private: PrivateNames | None = None,
-    ) -> None:
-        """pictures: returns what a cell has displayed, as base64."""
+    def __init__(self, kernel: Kernel, private: PrivateNames | None = None) -> None:
         self._kernel = kernel
-        self._cell_pictures = pictures
         self._private = private
 
     def chips(self, question: str) -> list[MentionChip]:
@@ -293,11 +283,9 @@ class Attachments:
             try:
                 if mention.kind == "variable":
                     found = self._find_variable(mention, variables)
-                elif cell := _CELL.fullmatch(mention.name):
-                    found = self._find_cell(mention.label, int(cell[1]))
                 else:
                     found = self._find_path(mention)
-            except (NotAttached, PictureError, StoreError) as error:
+            except (NotAttached, PictureError) as error:
                 found = _Found(MentionChip(mention.label, str(error), missing=True), None)
             if found is not None:
                 yield found
@@ -366,16 +354,6 @@ class Attachments:
             return _picture_attachment(chip.label, data)._replace(text=text)
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
-
-    def _find_cell(self, label: str, cell: int) -> _Found:
-        """Find the last picture that a cell displayed."""
-        if self._private is not None and self._private.is_private_cell(cell):
-            raise NotAttached("not sent: it uses a private variable")
-        shown = self._cell_pictures(cell)
-        if not shown:
-            raise NotAttached("it has shown no picture")
-        chip = MentionChip(label, "picture", picture=True)
-        return _Found(chip, lambda: _picture_attachment(label, base64.b64decode(shown[-1])))
 
 
 def _load(found: _Found) -> Attachment:

@@ -51,14 +51,6 @@ class MemoryStore:
             (record.text for record in outputs if record.cell == cell and not record.late), None
         )
 
-    def pictures(self, cell: int) -> list[str]:
-        shown = (
-            record
-            for record in self.records
-            if isinstance(record, records.Display) and record.cell == cell
-        )
-        return [record.data for record in shown if record.mime in records.PICTURES]
-
     def everything(self) -> list[Record]:
         return list(self.records)
 
@@ -109,11 +101,6 @@ _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
 )
-_SHOWN = (
-    f"select json_extract({_ATTRS}, '$.data') from record where session = ? and tag = ? and json_extract({_ATTRS}, '$.cell') = ?"
-    f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
-)
-
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
@@ -224,15 +211,10 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        rows = self._fetched(_OUTPUT, *records.OUTPUTS, cell)
+        if not self._is_own:
+            return None
+        rows = fetched(self.path, _OUTPUT, (self.session, *records.OUTPUTS, cell))
         return decode_text(rows[0][0]) if rows else None
-
-    def pictures(self, cell: int) -> list[str]:
-        rows = self._fetched(_SHOWN, records.Display.tag, cell, *sorted(records.PICTURES))
-        return [row[0] for row in rows if isinstance(row[0], str)]
-
-    def _fetched(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        return fetched(self.path, query, (self.session, *values)) if self._is_own else []
 
     @property
     def _is_own(self) -> bool:

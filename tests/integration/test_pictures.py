@@ -68,19 +68,19 @@ def notices(it: Opened) -> list[str]:
     ]
 
 
-def test_pictures_from_files_variables_and_cells_are_sent_scaled(
+def test_pictures_from_files_and_variables_are_sent_scaled(
     service: Service, protocol: Protocol, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [protocol.reply("I see.")]
     (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
     it = asked(protocol)
-    it.session.submit("python", f"{DRAWS}\nImage.new('RGB', (30, 20), 'lime')")
+    it.session.submit("python", DRAWS)
     it.store.wait(tags.USER_REPL_OUT, cell=1)
-    ask(it, "what are @photo.png, $im and @cell:1?")
+    ask(it, "what are @photo.png and $im?")
     sizes = [
         (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
     ]
-    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255)), ((30, 20), (0, 255, 0))]
+    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255))]
     sent = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
     assert "1,568 × 784 px of 3,136 × 1,568" in sent
     assert not notices(it)
@@ -297,13 +297,12 @@ def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: P
         f"{DRAWS}\nclass Plot:\n    def _repr_png_(self):\n        global drawn\n        drawn = True\nplot, x = Plot(), 3\n"
         "import numpy\npixels = numpy.zeros((20, 30, 3), 'uint8')"
     )
-    assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x @cell:1") == [
+    assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x") == [
         MentionChip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
         MentionChip("$im", "Image, 64 × 48 px", picture=True),
         MentionChip("$plot", "Plot, drawn when sent", picture=True),
         MentionChip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
         MentionChip("$x", "int 3"),
-        MentionChip("@cell:1", "it has shown no picture", missing=True),
     ]
     with pytest.raises(KernelError):
         cells.kernel.inspect("drawn")
@@ -322,18 +321,6 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
     assert broken.picture is None
     assert "a plot" in broken.text
     assert "no ink" in broken.text
-
-
-def test_last_picture_of_a_cell_is_sent(open_session: OpenSession, project: Path) -> None:
-    it = open_session("I see.")
-    it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    assert it.session.attachments.chips("@cell:1 @cell:9") == [
-        MentionChip("@cell:1", "picture", picture=True),
-        MentionChip("@cell:9", "it has shown no picture", missing=True),
-    ]
-    [found] = it.session.attachments.gather("@cell:1", lambda: False)
-    assert found.size.startswith("20 × 10 px")
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:

@@ -48,27 +48,6 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
     store.close()
 
 
-def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
-    store = SqliteStore(path, "s")
-    assert store.pictures(2) == []
-    for number, (cell_number, mime) in enumerate(
-        [(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]
-    ):
-        store.append(
-            made(
-                tags.DISPLAY,
-                "text",
-                {"cell": cell_number, "mime": mime, "data": f"data {number}"},
-                1.0,
-            )
-        )
-    SqliteStore(path, "other").append(
-        made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0)
-    )
-    assert store.pictures(2) == ["data 1", "data 3"]
-    store.close()
-
-
 def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
     about = {"file": "/a.ipynb", "digest": "d", "first": 1, "cells": 1, "rewritable": True}
     before = [
@@ -473,7 +452,6 @@ def test_unreadable_record_is_skipped_and_counted(path: Path, attrs: object) -> 
     ]
     assert store.output(3) == "output 3"
     assert store.output(2) is None
-    assert store.pictures(3) == ["def"]
     store = SqliteStore(path, "s")
     store.append(cell(9))
     store.close()

@@ -456,7 +456,6 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
     store.append(records.UserReplIn("1", cell=13, party="you"))
     assert store.output(1) == "a line\n[1, 2, 3]\n"
     assert store.output(12) == "begun\n"
-    assert len(store.pictures(3)) == 1
     store.close()
     [row] = list_sessions(sessions)
     assert (row.id, row.first) == (SESSION, "data = [1, 2, 3] print('a line') data")
