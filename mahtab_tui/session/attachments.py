@@ -6,7 +6,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
@@ -108,15 +108,8 @@ def partial_mention(text: str) -> PartialMention | None:
 
 LONGEST = 60_000
 """Maximum characters of an attachment."""
-COMMAND_SECONDS = 30.0
 _MOST_BYTES = 50_000_000
 """Maximum bytes to read from a file."""
-_MOST_PRINTED = 10_000_000
-"""Maximum bytes that a command may print."""
-_OUTLINED = 300
-"""Maximum number of files of a folder to list."""
-_LISTING_SECONDS = 5.0
-_MOST_COUNTED = 5_000
 
 
 def format_size(count: float) -> str:
@@ -154,10 +147,6 @@ def shorten_middle(text: str) -> str:
         return text
     head, tail = LONGEST * 2 // 3, LONGEST // 3
     return f"{text[:head]}\n[… {len(text) - LONGEST:,} characters left out …]\n{text[-tail:]}"
-
-
-CellPictures = Callable[[int], Sequence[str]]
-"""Returns the pictures (base64) that a cell has displayed. Raises `StoreError`."""
 
 
 def measure_file(path: Path) -> str | None:
@@ -296,7 +285,7 @@ class Attachments:
         folder = Path(info.local_folder)
         try:
             named = folder / os.path.expanduser(mention.name)
-            path, link_to = resolve_links(named, (Path.cwd(), folder))
+            path = resolve_links(named, (Path.cwd(), folder))
             about = os.stat(path)
             size = measure_file(path) if stat.S_ISREG(about.st_mode) else None
         except PermissionError as error:
@@ -308,8 +297,7 @@ class Attachments:
             return None
         if not stat.S_ISREG(about.st_mode):
             raise NotAttached("not a file")
-        arrow = f"→ {link_to}, " * bool(link_to)
-        words = f"{arrow}{size or format_size(about.st_size)}{here}"
+        words = f"{size or format_size(about.st_size)}{here}"
         chip = MentionChip(mention.label, words, picture=size is not None)
 
         def load() -> Attachment:
@@ -371,15 +359,12 @@ def _load(found: _Found) -> Attachment:
     return Attachment(label, "", problem=why)
 
 
-def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in an absolute path. Returns the target, and its path relative to its folder
-    if there was a link. Links must not leave `projects`; outside them, not their own folder. Raises
-    `NotAttached`."""
+def resolve_links(named: Path, projects: Iterable[Path]) -> Path:
+    """Follow all links in an absolute path. They must not leave `projects`; outside them, not their
+    own folder. Raises `NotAttached`."""
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
-    root = Path(os.path.realpath(folder))
-    if not real.is_relative_to(root):
+    if not real.is_relative_to(os.path.realpath(folder)):
         label = Mention("path", str(real)).label
         raise NotAttached(f"a link to {real}, which is outside {folder}; write {label} to send it")
-    inside = real.relative_to(root)
-    return real, "" if inside == named.relative_to(folder) else str(inside)
+    return real
