@@ -15,7 +15,7 @@ from PIL import Image
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
-from mahtab_tui.session.attachments import Attachments, MentionChip, _load
+from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -273,22 +273,6 @@ def test_unusable_pictures_are_explained(
     assert gif.size.endswith("first frame")
     assert large.problem == "The picture's file is too large: at most 100.0 kB are read."
     assert (words.text, words.picture) == ("no picture at all", None)
-
-
-def test_picture_vanishing_before_reading_is_reported_as_missing(
-    cells: Cells, project: Path
-) -> None:
-    path = project / "a.png"
-    path.write_bytes(encoded(Image.new("RGB", (9, 9))))
-    question = "what is @a.png?"
-    found = Attachments(cells.kernel)
-    assert not found.chips(question)[0].missing
-    [picture] = found._find_all(question)
-    path.unlink()
-    gone = _load(picture)
-    assert gone.problem == "cannot be read: No such file or directory"
-    [later] = found.gather(question, lambda: False)
-    assert later.problem == "no such file"
 
 
 def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: Path) -> None:

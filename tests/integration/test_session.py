@@ -360,22 +360,6 @@ def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells)
     assert run_bounded(cells, bounded, "time.sleep(600)").status == "interrupted"
 
 
-def test_limit_beyond_the_thread_maximum_works_and_the_cell_can_be_stopped(
-    cells: Cells,
-) -> None:
-    bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
-    answer: list[CellResult] = []
-    code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"
-    thread = threading.Thread(
-        target=lambda: answer.append(run_bounded(cells, bounded, code)), daemon=True
-    )
-    thread.start()
-    wait_for(Path("began").exists)
-    bounded.stop()
-    thread.join(DEADLINE)
-    assert [result.status for result in answer] == ["interrupted"]
-
-
 def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
     entered = threading.Event()
 

@@ -320,22 +320,6 @@ def test_escape_cancels_all_waiting_cells(open_session: OpenSession, project: Pa
     assert it.value("'y' in globals()") == "False"
 
 
-def test_waiting_cell_can_be_withdrawn(open_session: OpenSession, project: Path) -> None:
-    cells = [
-        new_code_cell("import time\nwhile not done: time.sleep(0.01)"),
-        new_code_cell("1/0"),
-        new_code_cell("z = 1"),
-    ]
-    it, notebook, _ = opened(open_session, project, cells=cells)
-    it.run("done = []")
-    notebook.run_up_to()
-    wait_for(lambda: it.session.cells.running)
-    last = max(item.id for item in it.session.inbox._items)
-    assert it.session.inbox.cancel(last) is not None
-    it.session.stop()
-    it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
-
-
 @pytest.mark.parametrize(
     ("start", "sentence"),
     [

@@ -9,13 +9,9 @@ from typing import Any
 
 import anyio
 
-from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, Record, get_record
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.bus.records import Decision, Queue, Record, get_record
 from mahtab_tui.mcp.connection import log_file
 from tests import tags
-from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
 
@@ -33,20 +29,6 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share, project:
     assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
     it.session.submit("python", "theirs")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
-
-
-async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path: Path) -> None:
-    it = share(kernel=ProcessKernel(launcher=RemoteLauncher(Road(tmp_path).address, 0.01)))
-    it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    async with agent("--attach", cwd=project) as a:
-        assert (
-            await a.eval("mine.append(3); mine")
-            == f"['{tmp_path / 'home-there'}', 3]\n[~mine list 2 items]"
-        )
-        assert "mine: list" in await a.text("info")
-    it.session.submit("python", "mine[1:]")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "[3]\n"
 
 
 def others(listed: str) -> list[str]:
@@ -77,28 +59,6 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(
         assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == [
             "known = 5"
         ]
-
-
-async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: Path) -> None:
-    it = share()
-    it.session.submit(
-        "python",
-        "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)",
-    )
-    await until(lambda: (project / "began").exists())
-    async with agent("--attach", cwd=project) as a:
-        assert others(await a.text("info")) == []
-        inner = AssistantReplIn("inner = 1", cell=2, party="model")
-        it.session.cells.finished.append((inner, Status.OK))  # as one that runs within it
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [2] model (ok)"
-        ]
-        (project / "go").touch()
-        await waited(it, tags.USER_REPL_OUT)
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [1] you (ok)"
-        ]
-        assert others(await a.text("info")) == []
 
 
 async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import (
@@ -30,7 +29,6 @@ from mahtab_tui.export.entries import (
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, render, write
 from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
-from mahtab_tui.tui.transcript.fold import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -110,15 +108,6 @@ def test_code_of_an_answer_stands_between_its_words() -> None:
     ]  # fmt: skip
 
 
-def test_export_has_the_entries_of_the_transcript() -> None:
-    transcript = Transcript(since=0.0)
-    transcript.fold(STORY)
-    shown = [(type(entry), entry.key, entry.plain_text) for entry in transcript.entries]
-    assert shown == [
-        (type(entry), entry.key, entry.plain_text) for entry in Conversation(STORY).entries
-    ]
-
-
 def test_thoughts_and_empty_answers_are_not_exported() -> None:
     story: list[Record] = [
         records.UserChat("q", turn=1),
@@ -150,19 +139,6 @@ def test_notebook_has_output_bundles() -> None:
     )
     assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
-
-
-def test_cell_number_that_notebooks_do_not_count_is_omitted() -> None:
-    [made] = notebook_of(chosen(cell(-1, "x = 4\nx", ("value", "4\n")))).cells
-    assert (made.execution_count, made.outputs[0].execution_count, made.source) == (
-        None,
-        None,
-        "x = 4\nx",
-    )
-
-
-def test_same_session_gives_the_same_notebook() -> None:
-    assert render(chosen(), ".ipynb") == render(chosen(), ".ipynb")
 
 
 def test_a_script_is_python_that_jupytext_reads() -> None:
@@ -294,16 +270,6 @@ def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_pat
     assert target.stat().st_mode & 0o777 == 0o640
     assert file.is_symlink() == bool(link)
     assert sorted(tmp_path.iterdir()) == sorted({*before, file.resolve()})
-
-
-def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
-    (tmp_path / "folder.md").mkdir()
-    for over in (False, True):
-        with pytest.raises(IsADirectoryError):
-            write(chosen(), tmp_path / "folder.md", over=over)
-    write(chosen(), tmp_path / f"{'日' * 84}.md")
-    with pytest.raises(OSError, match="name too long"):
-        write(chosen(), tmp_path / f"{'x' * 300}.md")
 
 
 @pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
@@ -476,13 +442,3 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
         OPENED,
         records.NotebookWritten(digest="f", time=3.0),
     ]
-
-
-def test_records_of_notebooks_are_read_as_they_were_written() -> None:
-    for record in (
-        OPENED,
-        *CELL,
-        records.NotebookWritten(digest="e", time=2.0),
-        records.UserReplOut("", cell=1, position=3, time=1.0),
-    ):
-        assert from_json(as_json(record)) == record

@@ -45,24 +45,9 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
             "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')",
         ),
         (
-            "tabs.tsv",
-            b"name\tn\nann\t1\n",
-            "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')",
-        ),
-        (
-            "bom.csv",
-            b"\xef\xbb\xbfname,n\nann,1\n",
-            "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')",
-        ),
-        (
             "windows.csv",
             "name,n,o\nann,1,“€”\n".encode("cp1252"),
             "import pandas as pd\nwindows = pd.read_csv('windows.csv', encoding='cp1252')",
-        ),
-        (
-            "latin.csv",
-            "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
-            "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
         ),
         (
             "wide.csv",

@@ -13,7 +13,6 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.export.writing import render_text
 from mahtab_tui.export.writing import write_text as write_file
-from mahtab_tui.session.inbox import Inbox
 from tests.notebooks import notebooks, text_of, write
 from tests.unit.notebook_bench import OpenBench, again, notices, story
 from tests.unit.test_export import cell as ran
@@ -237,23 +236,6 @@ def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBe
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
         assert path.read_text("utf-8") == before.replace("2", "7").removeprefix("\ufeff")
-
-
-def test_notebook_cells_queue_after_the_users_and_before_agents(
-    tmp_path: Path, open_bench: OpenBench
-) -> None:
-    inbox = Inbox(open_bench(story(tmp_path)).log)
-    inbox.put_agent_cell("agent", "theirs", lambda: None, lambda: None)
-    inbox.put("python", "mine")
-    inbox.put_cells([("b", lambda: None), ("c", lambda: None)], lambda items: None)
-    assert [
-        item.text for item in (inbox.next_item("python") for _ in range(4)) if item is not None
-    ] == [
-        "mine",
-        "b",
-        "c",
-        "theirs",
-    ]
 
 
 def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> None:

@@ -3,7 +3,6 @@ or the disk."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import sqlite3
@@ -213,19 +212,6 @@ def test_store_reopens_after_closing(path: Path) -> None:
     assert texts(path) == ["one", "two"]
 
 
-def test_reader_waits_for_a_file_that_is_being_created(path: Path) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.touch()
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    other.execute("begin immediate")
-    threading.Timer(0.2, lambda: other.execute("commit")).start()
-    store = SqliteStore(path, "a")
-    store.append(cell(1, "kept"))
-    store.close()
-    other.close()
-    assert texts(path, store.session) == ["kept"]
-
-
 def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
     stores = [SqliteStore(path, name) for name in "ab"]
 
@@ -267,19 +253,6 @@ def test_fork_has_all_records_and_diverges(path: Path) -> None:
     assert "only here" not in texts(path, "copy")
     store.close()
     other.close()
-
-
-def test_failed_fork_leaves_nothing(path: Path) -> None:
-    store = SqliteStore(path, "s")
-    store.append(cell(1))
-    store.close()
-    spoil(
-        path, "create trigger full before insert on session begin select raise(abort, 'full'); end"
-    )
-    with pytest.raises(StoreError, match="full"):
-        fork_session(path, "s", "copy")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("select distinct session from record").fetchall() == [("s",)]
 
 
 def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
@@ -422,7 +395,7 @@ def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) ->
     ), "the new file is not taken for the damaged one"
 
 
-BAD_ATTRS = ["{", "", "[]", "null", "3", "[" * 100_000, b"\xff\xfe"]
+BAD_ATTRS = ["{", "[]", "[" * 100_000, b"\xff\xfe"]
 
 
 @pytest.mark.parametrize("attrs", BAD_ATTRS)
@@ -458,31 +431,6 @@ def test_unreadable_record_is_skipped_and_counted(path: Path, attrs: object) -> 
     assert load_records(path, "s").unreadable == 4, (
         "what was half said and cannot be read is kept as it is"
     )
-
-
-@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
-def test_non_text_values_are_shown_as_far_as_readable(path: Path, text: object) -> None:
-    store = SqliteStore(path, "s", name="n", project="/p")
-    store.append(cell(1, "one"))
-    store.close()
-    spoil(path, "update record set text = ?", text)
-    spoil(
-        path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text
-    )
-    spoil(
-        path,
-        "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))",
-    )
-    rows = list_sessions(path)
-    assert [(row.started, row.last) for row in rows] == [(0.0, 0.0), (1.0, 2.0)]
-    assert rows[1].id.endswith("A")
-    (record,) = load_records(path, "s").records
-    assert isinstance(record[1].text, str)
-    if isinstance(text, bytes):
-        spoil(path, "update session set first = cast(? as text) where id = 's'", text)
-        spoil(path, "update record set text = cast(? as text), attrs = '{}'", text)
-        assert "\N{REPLACEMENT CHARACTER}" in list_sessions(path)[0].first
-        assert "\N{REPLACEMENT CHARACTER}" in load_records(path, "s").records[0][1].text
 
 
 def test_impossible_path_is_an_error(tmp_path: Path) -> None:

@@ -134,17 +134,6 @@ def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
     )
 
 
-def test_only_the_restarted_answer_is_stored() -> None:
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    about = {"turn": 1, "step": 0, "party": "claude"}
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
-    close_logging(log)
-    assert [record.text for record in store.partials.values()] == ["Hello from"]
-
-
 def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
     log, store, display = bus
     emit(log, tags.USER_REPL_IN, "before", cell=1)
@@ -170,21 +159,6 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
         "before",
         *map(str, range(50)),
     ]
-
-
-def test_each_series_of_failures_is_reported_once(bus: Bus) -> None:
-    log, store, display = bus
-    for _ in range(3):
-        store.failing = True
-        emit(log, tags.USER_REPL_IN, "x", cell=1)
-        emit(log, tags.USER_REPL_IN, "y", cell=2)
-        assert len(notices(log, display)) == 1
-        store.failing = False
-        wanted = len(store.records) + 4
-        with store.written:
-            while len(store.records) < wanted:
-                assert store.written.wait(timeout=60)
-        assert len(notices(log, display)) == 1
 
 
 def test_backlog_is_bounded_and_lost_records_are_reported(
@@ -265,10 +239,6 @@ def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
     assert list(locked_sessions()) == [session]
     assert len(files(home)) == 1
     made.release()
-
-
-def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
-    assert lock_session("x" * 1000) is None
 
 
 def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
