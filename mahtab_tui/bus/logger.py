@@ -66,6 +66,9 @@ class Store(Protocol):
         """Return the whole output of a cell; None if it was not stored, or while the cell runs.
         Raises `StoreError`."""
 
+    def pictures(self, cell: int) -> list[str]:
+        """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
+
     def everything(self) -> list[Record]:
         """Return all records of the session, in order. Raises `StoreError`."""
 

@@ -246,7 +246,8 @@ def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
-    return one_line(f"{row.id}  {day(row)}  {row.name}  {row.heading}")
+    about = f"{row.records:>6} records"
+    return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
 
 
 @sessions_app.command()

@@ -69,6 +69,8 @@ def _is_harmless(token: Token) -> bool:
     return token.level < _DEEP - 1 and not has_tag and is_safe
 
 
+METADATA = "mahtab"
+"""Metadata that notebooks do not have: who wrote a cell."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _OMITTED = "# This cell uses a private variable, so it is left out."
 METADATA_OF_NEW: Node = {
@@ -105,11 +107,23 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
             cell = code_cell(entry, selected)
         else:
             cell = {"cell_type": "markdown", "source": render_text_entry(entry)}
-        yield {"id": _numbered(name, number), "metadata": {}, **cell}
+        about = {METADATA: {"by": author_name(entry), "name": entry.author}}
+        yield {"id": _numbered(name, number), "metadata": about, **cell}
 
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
+
+
+def author_name(entry: Entry) -> str:
+    match entry:
+        case Question() | Cell(person=True):
+            return "user"
+        case Note():
+            return "program"
+        case Cell(agent_index=int()):
+            return "agent"
+    return "model"
 
 
 def render_text_entry(entry: Entry) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
@@ -26,6 +26,7 @@ _OUTPUTS = 200
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
 """Interpreter, encoding and metadata of a script or Markdown file."""
+_INDENT = re.compile(r"\{\r?\n([ \t]*)")
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
@@ -33,6 +34,18 @@ Node = dict[str, Any]
 
 class NotebookError(Exception):
     """A file cannot be opened as a notebook; the message is a sentence."""
+
+
+class Style(NamedTuple):
+    """A file's formatting, so that saving changes as few lines as possible."""
+
+    indent: str | None = " "
+    """Indentation of the JSON; None if it is a single line."""
+    windows: bool = False
+    ends: bool = True
+
+
+AS_JUPYTER = Style()
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,23 @@ class NotebookFile:
     """Never modified."""
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
+    style: Style = AS_JUPYTER
     rewritable: bool = False
     header: str = ""
+    text: str = ""
+
+    @property
+    def language(self) -> str:
+        """In lower case; empty for Python, or if none is declared."""
+        metadata = self.content.get("metadata")
+        for key, name in (("kernelspec", "language"), ("language_info", "name")):
+            about = metadata.get(key) if isinstance(metadata, dict) else None
+            named = about.get(name) if isinstance(about, dict) else None
+            if isinstance(named, str) and named.strip():
+                language = named.strip().lower()
+                is_python = language in ("python", "ipython", "python3")
+                return "" if is_python else one_line(language)
+        return ""
 
     @property
     def cells(self) -> list[Node]:
@@ -78,7 +106,7 @@ def read_notebook(path: Path) -> NotebookFile:
         raise NotebookError(f"{shown} cannot be read: {reason}.") from None
     if path.suffix.lower() != ".ipynb":
         return _text_file(path, content, shown)
-    return NotebookFile(path.absolute(), content_digest(content), _notebook(content, shown))
+    return _file(path, content, _notebook(content, shown))
 
 
 def cell_source(cell: Node) -> str:
@@ -125,6 +153,17 @@ def _notebook(content: bytes, shown: str) -> Node:
     return read
 
 
+def _file(
+    path: Path, content: bytes, read: Node, form: str = "ipynb", header: str = "", text: str = ""
+) -> NotebookFile:
+    start = content[:1000].decode("utf-8-sig", "replace")
+    indent = _INDENT.match(start)
+    style = Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    return NotebookFile(
+        path.absolute(), content_digest(content), read, form, style, header=header, text=text
+    )
+
+
 def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
@@ -139,7 +178,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         cell = {"cell_type": "code", "source": text, "metadata": {}}
         cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
         whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        return NotebookFile(path.absolute(), content_digest(content), whole, "script")
+        return _file(path, content, whole, "script")
     form = "py:percent" if python else "md"
     count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
     if len(text) > _MOST_TEXT or count > _MOST_CELLS:
@@ -159,7 +198,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
-    return NotebookFile(path.absolute(), content_digest(content), read, form, header=header)
+    return _file(path, content, read, form, header, body)
 
 
 def _text(value: object) -> str | None:

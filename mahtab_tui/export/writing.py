@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from mahtab_tui.export.notebook import (
     make_inert,
     notebook,
 )
-from mahtab_tui.export.reading import Node, NotebookFile, cell_source, content_digest
+from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, content_digest
 from mahtab_tui.system import replace_file
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
@@ -141,6 +142,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST = 3_000
 
 
 def new_notebook(path: Path) -> NotebookFile:
@@ -163,7 +165,9 @@ def merge_content(
     ]
     ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
     new = _split(list(cells(selected._replace(entries=besides), ids)))
-    if not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
+    if file.form != "ipynb":
+        new = [{**cell, "metadata": {}} for cell in new]
+    elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
         # Its cells have no ids.
         new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
     return {**file.content, "cells": [*made, *new]}
@@ -171,11 +175,13 @@ def merge_content(
 
 def render_text(file: NotebookFile, content: Node) -> str:
     if file.form != "ipynb":
-        return file.header + _as_text(file.form, content)
-    text = json.dumps(content, ensure_ascii=False, indent=1)
-    if _SURROGATE.search(text):
-        text = json.dumps(content, indent=1)
-    return text + "\n"
+        text = file.header + _preserve_file_lines(file, content)
+    else:
+        text = json.dumps(content, ensure_ascii=False, indent=file.style.indent)
+        if _SURROGATE.search(text):
+            text = json.dumps(content, indent=file.style.indent)
+        text += "\n" * file.style.ends
+    return text.replace("\n", "\r\n") if file.style.windows else text
 
 
 def file_digest(path: Path) -> str:
@@ -215,16 +221,55 @@ def _split(new: list[Node]) -> list[Node]:
     return split
 
 
+def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
+    if file.form == "script":
+        return _as_text(file.form, content)
+    now, read = (
+        HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content)
+    )
+    return preserve_lines(file.text, read, now)
+
+
 def _as_text(form: str, content: Node) -> str:
     import jupytext
 
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return cell_source(made[0]) if made else ""
-    metadata = {"jupytext": {"notebook_metadata_filter": "-all"}}
+    is_script = form == "script"
+    filters = {"jupytext": {"notebook_metadata_filter": "-all"}}
+    metadata = filters if is_script else content["metadata"]
     cells = [{**cell, "source": cell_source(cell)} for cell in made]
     notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": cells})
     try:
-        return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
+        return str(jupytext.writes(notebook, fmt="py:percent" if is_script else form))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
+
+
+def preserve_lines(original: str, read: str, now: str) -> str:
+    """Return `now` with the lines of `original` where nothing has changed. read: the original as
+    the library writes it."""
+    if now == read:
+        return original
+    theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
+    if theirs == before or max(len(theirs), len(before), len(after)) > _MOST:
+        return now
+    spelt = SequenceMatcher(None, before, theirs, autojunk=False).get_opcodes()
+
+    def as_theirs(start: int, end: int) -> list[str]:
+        lines: list[str] = []
+        for tag, first, last, their_first, their_last in spelt:
+            within = start <= first and last <= end and (first < end or first == len(before))
+            if tag != "equal" and within:
+                lines += theirs[their_first:their_last]
+            else:
+                lines += before[max(start, first) : min(end, last)]
+        return lines
+
+    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return "".join(
+        line
+        for tag, start, end, first, last in changes
+        for line in (as_theirs(start, end) if tag == "equal" else after[first:last])
+    )

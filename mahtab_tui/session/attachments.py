@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
@@ -44,6 +47,7 @@ _UNQUOTED = re.compile(r"""[^\s"'`]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(
     r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
 )
+_CELL = re.compile("cell:([0-9]{1,9})")
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
 _LONGEST_PARTIAL = 1_000
@@ -214,8 +218,15 @@ class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
     kernel."""
 
-    def __init__(self, kernel: Kernel, private: PrivateNames | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        pictures: Callable[[int], Sequence[str]] = lambda cell: (),
+        private: PrivateNames | None = None,
+    ) -> None:
+        """pictures: returns what a cell has displayed, as base64."""
         self._kernel = kernel
+        self._cell_pictures = pictures
         self._private = private
 
     def chips(self, question: str) -> list[MentionChip]:
@@ -270,11 +281,14 @@ class Attachments:
                 }
         for mention in mentions:
             try:
+                if cell := _CELL.fullmatch(mention.name):
+                    yield from self._find_pictures(mention.label, int(cell[1]))
+                    continue
                 if mention.kind == "variable":
                     found = self._find_variable(mention, variables)
                 else:
                     found = self._find_path(mention)
-            except (NotAttached, PictureError) as error:
+            except (NotAttached, PictureError, StoreError) as error:
                 found = _Found(MentionChip(mention.label, str(error), missing=True), None)
             if found is not None:
                 yield found
@@ -285,7 +299,7 @@ class Attachments:
         folder = Path(info.local_folder)
         try:
             named = folder / os.path.expanduser(mention.name)
-            path = resolve_links(named, (Path.cwd(), folder))
+            path, link_to = resolve_links(named, (Path.cwd(), folder))
             about = os.stat(path)
             size = measure_file(path) if stat.S_ISREG(about.st_mode) else None
         except PermissionError as error:
@@ -297,7 +311,8 @@ class Attachments:
             return None
         if not stat.S_ISREG(about.st_mode):
             raise NotAttached("not a file")
-        words = f"{size or format_size(about.st_size)}{here}"
+        arrow = f"→ {link_to}, " * bool(link_to)
+        words = f"{arrow}{size or format_size(about.st_size)}{here}"
         chip = MentionChip(mention.label, words, picture=size is not None)
 
         def load() -> Attachment:
@@ -343,6 +358,21 @@ class Attachments:
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
 
+    def _find_pictures(self, label: str, cell: int) -> Iterator[_Found]:
+        if self._private is not None and self._private.is_private_cell(cell):
+            raise NotAttached("not sent: it uses a private variable")
+        shown = self._cell_pictures(cell)
+        if not shown:
+            raise NotAttached("it has shown no picture")
+        for number, data in enumerate(shown, 1):
+            each = f"{label} ({number} of {len(shown)})" if len(shown) > 1 else label
+            chip = MentionChip(each, "picture", picture=True)
+            yield _Found(chip, partial(_picture_from_base64, each, data))
+
+
+def _picture_from_base64(label: str, data: str) -> Attachment:
+    return _picture_attachment(label, base64.b64decode(data))
+
 
 def _load(found: _Found) -> Attachment:
     label, size = found.chip.label, found.chip.size
@@ -359,12 +389,15 @@ def _load(found: _Found) -> Attachment:
     return Attachment(label, "", problem=why)
 
 
-def resolve_links(named: Path, projects: Iterable[Path]) -> Path:
-    """Follow all links in an absolute path. They must not leave `projects`; outside them, not their
-    own folder. Raises `NotAttached`."""
+def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
+    """Follow all links in an absolute path. Returns the target, and its path relative to its folder
+    if there was a link. Links must not leave `projects`; outside them, not their own folder. Raises
+    `NotAttached`."""
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
-    if not real.is_relative_to(os.path.realpath(folder)):
+    root = Path(os.path.realpath(folder))
+    if not real.is_relative_to(root):
         label = Mention("path", str(real)).label
         raise NotAttached(f"a link to {real}, which is outside {folder}; write {label} to send it")
-    return real
+    inside = real.relative_to(root)
+    return real, "" if inside == named.relative_to(folder) else str(inside)

@@ -154,13 +154,14 @@ class Cells:
         limit: int | None = None,
         nested: bool = False,
         bounded: BoundedCell | None = None,
+        begun: Callable[[int], None] = lambda cell: None,
         listener: OnOutput | None = None,
         given_up: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. listener: gets the output, in
+        """Run a cell to its end. begun: called with its number. listener: gets the output, in
         addition to the bus. given_up: asked after waiting for another agent's cell. allowed:
         private variables whose use does not withhold the output. attrs: fields of its records."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
@@ -187,6 +188,7 @@ class Cells:
                 )
 
             emit(self._log, started)
+            begun(cell)
             run = execute if bounded is None else lambda: bounded.run(execute)
             result = self._follow_cell(started, run, nested, allowed)
             assert result is not None

@@ -75,11 +75,13 @@ class CodeRules:
         return self._lock_obstacle
 
     def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the rule that would let code that only reads run without asking, unless it is set
-        or cannot be enforced."""
-        if self._lock_obstacle or any(rule.name == READ_ONLY for rule in self._info.rules):
+        """Return the rule that would let code like this run without asking, if there is one."""
+        if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
+            return (f"allow: {READ_ONLY}",)
+        call = parse_single_call(code)
+        if call is None or self.verdict(code).action in ("deny", "ask", "allow"):
             return ()
-        return (f"allow: {READ_ONLY}",)
+        return (exact_rule(call),)
 
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
@@ -127,6 +129,20 @@ def parse_single_call(code: str) -> Call | None:
             plain = all(isinstance(value, str | int | float | None) for value in values)
             return call if plain and not call.starred and not call.name.startswith("?") else None
     return None
+
+
+def exact_rule(call: Call) -> str:
+    """Return the rule that allows exactly this call."""
+    named = [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
+    return f"allow: {call.name}({', '.join([*map(_literal, call.arguments), *named])})"
+
+
+def _literal(value: object) -> str:
+    """A string becomes a quoted glob that matches only this string."""
+    if not isinstance(value, str):
+        return repr(value)
+    glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
+    return '"' + glob.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:

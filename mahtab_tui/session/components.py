@@ -25,7 +25,7 @@ from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
-from mahtab_tui.session.variables import CellCodes, PrivateNames
+from mahtab_tui.session.variables import PrivateNames, VariableHistory
 from mahtab_tui.store.database import locked_sessions
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class Components:
         self.approvals: UserRequests[Decision] = UserRequests()
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=same_kernel))
         log.addHandler(self.broadcast)
-        self.cell_codes = CellCodes(past)
-        log.addHandler(self.cell_codes)
+        self.variable_history = VariableHistory(past)
+        log.addHandler(self.variable_history)
         self.private = PrivateNames(self)
         self.models = Models(self)
         self.spending = Spending(lambda: settings.max_usd)
@@ -130,7 +130,8 @@ class Components:
         self.namespace_store = NamespaceStore(log, self.kernel)
         self.cells = Cells(self)
         self.undo = Undo(self)
-        self.attachments = Attachments(self.kernel, self.private)
+        pictures = backend.store.pictures if backend.store is not None else lambda cell: ()
+        self.attachments = Attachments(self.kernel, pictures, self.private)
         self.agent = SessionAgent(self)
         self.entries = Entries(log)
         self.joined_agents = JoinedAgents(log, self.approvals, self.info)

@@ -9,8 +9,10 @@ import keyword
 import stat
 import unicodedata
 from collections.abc import Sequence
+from importlib import import_module
+from lzma import LZMAError
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.knowledge.confined_folder import decode, marked_encoding, single_byte_encoding
@@ -23,7 +25,7 @@ HEAD_BYTES = 65_536
 """Bytes to read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
-_COMPRESSED = frozenset({".gz", ".bz2", ".xz"})
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
@@ -34,7 +36,9 @@ _PANDAS_READERS = {
 _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
 LONG_TEXT = 20_000
 """Bytes from which a text is too long to read."""
-_RESERVED = frozenset({"csv", "json", "pd", "Path", "In", "Out"})
+_READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
+"""Suffixes of files that can be loaded even if they are compressed."""
+_RESERVED = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
 """Names that loading cells import, or that the session defines."""
 
 
@@ -89,11 +93,11 @@ def _inspect(path: Path, name: str) -> DataFile:
             raise CannotLoad(f"The folder {shown} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
             raise CannotLoad(f"{shown} is not a regular file: it cannot be loaded as a variable.")
-        with path.open("rb") as file:
+        with _open(path) as file:
             beginning = file.read(HEAD_BYTES)
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {shown}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, EOFError, ValueError, LZMAError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
     encoding = guess_encoding(beginning)
@@ -103,20 +107,28 @@ def _inspect(path: Path, name: str) -> DataFile:
     return DataFile(path.absolute(), name, status.st_size, encoding, separator)
 
 
+def _open(path: Path) -> IO[bytes]:
+    if (module := _COMPRESSED.get(path.suffix.lower())) and _suffix(path) in _READABLE:
+        opened: IO[bytes] = import_module(module).open(path)
+        return opened
+    return path.open("rb")
+
+
 def _suffix(path: Path) -> str:
-    """pandas unpacks compressed tables."""
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
-    return inner if inner in _SEPARATED else path.suffix.lower()
+    return inner if inner in _READABLE else path.suffix.lower()
 
 
 def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
     """folder: the kernel's working directory. pandas: whether the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
-    compressed = suffix != file.path.suffix.lower()
+    module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
     inside = file.path.is_relative_to(folder)
     path = ascii(str(file.path.relative_to(folder) if inside else file.path))
     shown = one_line(file.path.name)
-    opened = f"open({path}, encoding={file.encoding!r})"
+    opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
+    opened = f"{opening}encoding={file.encoding!r})"
+    imports = f"import {module}\n" if module else ""
 
     def only_path(why: str) -> LoadingCell:
         return LoadingCell(f"from pathlib import Path\n{name} = Path({path})", f"{shown} {why}")
@@ -130,8 +142,6 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         return only_path(
             f"needs pandas, which this kernel's Python does not have: {name} is its path."
         )
-    if compressed and pandas:
-        return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({path})")
     if not file.encoding:
         return only_path(
             f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
@@ -145,15 +155,17 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join(arguments)})")
     if suffix in _SEPARATED:
         delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
-        lines = f"open({path}, encoding={file.encoding!r}, newline='')"
-        return LoadingCell(f"import csv\n{name} = list(csv.DictReader({lines}{delimiter}))")
+        lines = f"{opening}encoding={file.encoding!r}, newline='')"
+        return LoadingCell(
+            f"import csv\n{imports}{name} = list(csv.DictReader({lines}{delimiter}))"
+        )
     if suffix in (".json", ".ipynb", ".geojson"):
-        return LoadingCell(f"import json\n{name} = json.load({opened})")
+        return LoadingCell(f"import json\n{imports}{name} = json.load({opened})")
     if suffix in (".jsonl", ".ndjson"):
         parsed = f"[json.loads(line) for line in {opened} if line.strip()]"
-        return LoadingCell(f"import json\n{name} = {parsed}")
+        return LoadingCell(f"import json\n{imports}{name} = {parsed}")
     return LoadingCell(
-        f"{name} = open({path}, encoding={file.encoding!r}, errors='replace').read()"
+        f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()"
     )
 
 
@@ -161,7 +173,8 @@ def variable_name(path: Path) -> str:
     """Return a name that hides no other: ``my-data 2.csv`` becomes my_data_2, ``list.txt``
     list_."""
     compressed = path.suffix.lower() in _COMPRESSED
-    stem = unicodedata.normalize("NFKC", Path(path.stem).stem if compressed else path.stem)
+    stem = path.stem.removesuffix(_suffix(path)) if compressed else path.stem
+    stem = unicodedata.normalize("NFKC", stem)
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
     if not name.isidentifier():

@@ -164,6 +164,8 @@ class Notebook(logging.Handler):
         self.problem = ""
         """Why the file could not be written, as a sentence."""
         self._ended = False
+        self.runs_as_python = not file.language
+        """False until the user has confirmed it."""
         for record in reversed(past):
             if isinstance(record, records.NotebookFile):
                 self._resume(file, record, past)
@@ -189,6 +191,11 @@ class Notebook(logging.Handler):
         # The session's additions are at the file's end, and are written anew.
         self._file = replace(file, content={**file.content, "cells": file.cells[: opened.cells]})
         self._changes = sum(isinstance(record, _CHANGES) for record in past[past.index(written) :])
+
+    @property
+    def language(self) -> str:
+        """Empty for Python."""
+        return self._file.language
 
     @property
     def path(self) -> Path:
@@ -226,6 +233,8 @@ class Notebook(logging.Handler):
             last = first + count - 1
             cells = f"cells {first:,} to {last:,}" if count > 1 else f"cell {first:,}"
             text = f"{self.label}: {cells}, as in the file. None of them has run here."
+        if file.language:
+            text += f" It is for {file.language}, not for Python."
         if file.rewritable:
             text += " The file is kept up to date."
         opened = records.NotebookFile(

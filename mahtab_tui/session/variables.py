@@ -1,4 +1,4 @@
-"""What models and agents see of variables."""
+"""What models and agents see of variables, and which cells made them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
+    Namespace,
     Notice,
     Private,
     Record,
     ReplIn,
+    Undo,
     cell_entry,
     emit,
     get_record,
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
 
 
-class CellCodes(logging.Handler):
-    """The code of all cells, by number."""
+class VariableHistory(logging.Handler):
+    """Tracks which cells changed which variables."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.codes: dict[int, str] = {}
+        self._changes: dict[int, dict[str, str]] = {}
+        self._undone: set[int] = set()
         for record in past:
             self._fold(record)
 
@@ -43,6 +47,23 @@ class CellCodes(logging.Handler):
     def _fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
             self.codes[record.cell] = record.text
+        elif isinstance(record, Undo):
+            (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
+        elif isinstance(record, Namespace) and record.cell and not record.restored:
+            self._changes.setdefault(record.cell, {}).update(
+                (change.name, change.change) for change in record.changes
+            )
+
+    def code_for(self, name: str) -> str:
+        """Return the cells that gave a variable its last value, as one cell."""
+        cells: list[int] = []
+        for cell in sorted(self._changes.keys() & self.codes.keys() - self._undone):
+            change = self._changes[cell].get(name)
+            if change in ("added", "rebound", "deleted"):
+                cells.clear()
+            if change not in (None, "deleted"):
+                cells.append(cell)
+        return "\n\n".join(f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in cells)
 
 
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."
@@ -61,7 +82,7 @@ class PrivateNames:
         self._hidden = parts.prompt.hidden
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects."""
-        self._codes = parts.cell_codes.codes
+        self._codes = parts.variable_history.codes
 
     @property
     def names(self) -> list[str]:

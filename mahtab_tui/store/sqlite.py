@@ -51,6 +51,14 @@ class MemoryStore:
             (record.text for record in outputs if record.cell == cell and not record.late), None
         )
 
+    def pictures(self, cell: int) -> list[str]:
+        shown = (
+            record
+            for record in self.records
+            if isinstance(record, records.Display) and record.cell == cell
+        )
+        return [record.data for record in shown if record.mime in records.PICTURES]
+
     def everything(self) -> list[Record]:
         return list(self.records)
 
@@ -101,6 +109,11 @@ _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
 )
+_SHOWN = (
+    f"select json_extract({_ATTRS}, '$.data') from record where session = ? and tag = ? and json_extract({_ATTRS}, '$.cell') = ?"
+    f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
+)
+
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
@@ -108,7 +121,10 @@ _COPY = (
 )
 """The copy does not update the session's notebook file."""
 
-SESSION_COLUMNS = "session.id, session.name, session.project, session.started, session.last, session.first, digest.title"
+SESSION_COLUMNS = (
+    "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
+    " session.first, digest.title"
+)
 _LIST = (
     f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
     " and substr(id, 1, length(?)) = ? order by last desc, rowid desc limit ?) as session"
@@ -130,6 +146,7 @@ class SessionRow(NamedTuple):
     started: float
     """Seconds since the epoch, like `last`."""
     last: float
+    records: int
     first: str
     """The start of the first question, or of the first cell."""
     title: str = ""
@@ -211,10 +228,15 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        if not self._is_own:
-            return None
-        rows = fetched(self.path, _OUTPUT, (self.session, *records.OUTPUTS, cell))
+        rows = self._fetched(_OUTPUT, *records.OUTPUTS, cell)
         return decode_text(rows[0][0]) if rows else None
+
+    def pictures(self, cell: int) -> list[str]:
+        rows = self._fetched(_SHOWN, records.Display.tag, cell, *sorted(records.PICTURES))
+        return [row[0] for row in rows if isinstance(row[0], str)]
+
+    def _fetched(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return fetched(self.path, query, (self.session, *values)) if self._is_own else []
 
     @property
     def _is_own(self) -> bool:
@@ -298,13 +320,14 @@ def list_sessions(
 
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
-    id, name, folder, started, last, first, title = row
+    id, name, folder, started, last, count, first, title = row
     return SessionRow(
         decode_text(id),
         decode_text(name),
         decode_text(folder),
         _moment(started),
         _moment(last),
+        count,
         decode_text(first or ""),
         decode_text(title or ""),
     )

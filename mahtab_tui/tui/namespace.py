@@ -420,8 +420,7 @@ class NamespacePane(RowsView, can_focus=True):
         if row.name in self.variables:
             port.inspect_variable(row.name)
         elif row.change == "absent":
-            why = f"{row.label} was not restored: {row.summary}."
-            self.app.notify(f"{why} Run the cells again that made it.", severity="warning")
+            port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
 
     def action_rename(self) -> None:
         from mahtab_tui.tui.screens.dialog import Prompt, ask

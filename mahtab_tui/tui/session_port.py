@@ -226,6 +226,19 @@ class SessionPort:
     def find(self) -> None:
         self._panes.query_one("#transcript-find", FindRow).open()
 
+    def rebuild(self, name: str, why: str) -> None:
+        code = self.session.variable_history.code_for(name)
+        if not code:
+            advice = "No cell of this session made it."
+        elif not self._panes.editor.is_empty:
+            advice = "Clear the input first; then Enter here puts the cells that made it there."
+        else:
+            self.edit("python", code)
+            advice = "The input has the cells that made it: read them, then run them."
+            self._app.notify(f"{why} {advice}")
+            return
+        self._app.notify(f"{why} {advice}", severity="warning")
+
     def mark_private(self, name: str, private: bool) -> None:
         self.session.kernel_control.mark_private(name, private)
 

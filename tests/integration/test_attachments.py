@@ -96,6 +96,8 @@ def test_link_inside_the_project_is_followed(cells: Cells, project: Path) -> Non
     (project / "docs" / "real.md").write_text("sugar")
     (project / "link.md").symlink_to("docs/real.md")
     (project / "folder").symlink_to("docs")
+    chips = Attachments(cells.kernel).chips("@link.md @folder/real.md")
+    assert {chip.size for chip in chips} == {"→ docs/real.md, 5 B"}
     assert [each.text for each in gather(cells, "@link.md @folder/real.md")] == ["sugar", "sugar"]
 
 

@@ -307,6 +307,19 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
     assert "no ink" in broken.text
 
 
+def test_pictures_of_a_cell_are_sent_individually(open_session: OpenSession, project: Path) -> None:
+    it = open_session("I see.")
+    it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    labels = ["@cell:1 (1 of 2)", "@cell:1 (2 of 2)"]
+    assert it.session.attachments.chips("@cell:1 @cell:9") == [
+        *(MentionChip(label, "picture", picture=True) for label in labels),
+        MentionChip("@cell:9", "it has shown no picture", missing=True),
+    ]
+    found = it.session.attachments.gather("@cell:1", lambda: False)
+    assert [each.size.partition(" px")[0] for each in found] == ["64 × 48", "20 × 10"]
+
+
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))

@@ -169,6 +169,19 @@ def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     ] * 2
 
 
+def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> None:
+    it.run(
+        "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure"
+    )
+    cell = it.session.cells.last
+    sent = it.ask(f"look at @cell:{cell}")
+    assert "[Not attached: it is private.]" in sent
+    assert "image_url" not in sent
+    assert [chip.size for chip in it.session.attachments.chips(f"@cell:{cell}")] == [
+        "not sent: it uses a private variable"
+    ]
+
+
 def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> None:
     for mode in ("auto", "review", "ask"):
         it.session.info.set_approval(mode)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.code_rules import apply_rules
+from mahtab_tui.session.code_rules import apply_rules, exact_rule, parse_single_call
 from mahtab_tui.settings.approval_rules import parse_rule, parse_rules, split_rules
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import add_rules, parse_assignments
@@ -104,6 +104,32 @@ VERDICTS = [
 @pytest.mark.parametrize(("rules", "code", "action"), VERDICTS)
 def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> None:
     assert apply_rules(parse_rules(tuple(rules)), code).action == action
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("df.to_csv('a*\\n\"b', index=False)", 'allow: df.to_csv("a[*]\\n\\"b", index=False)'),
+        ("os.remove('x')", 'allow: os.remove("x")'),
+        ("open('x', 'w')", 'allow: open("x", "w")'),
+        ("f(-1, None)", "allow: f(-1, None)"),
+        ("subprocess.run(['ls'])", ""),
+        ("subprocess.run(command)", ""),
+        ("df.head().to_csv('x')", ""),
+        ("import os\nos.remove('x')", ""),
+    ],
+)
+def test_a_rule_is_for_exactly_one_call_with_its_arguments(code: str, rule: str) -> None:
+    call = parse_single_call(code)
+    assert ("" if call is None else exact_rule(call)) == rule
+    assert not rule or apply_rules(parse_rules((rule,)), code).action == "allow"
+    assert (
+        not rule
+        or apply_rules(
+            parse_rules((rule,)), code.replace("x", "y").replace("a*", "ab").replace("-1", "1")
+        ).action
+        == ""
+    )
 
 
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:

@@ -27,7 +27,7 @@ from mahtab_tui.export.entries import (
     select,
 )
 from mahtab_tui.export.notebook import make_inert
-from mahtab_tui.export.writing import ENDINGS, render, write
+from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -138,6 +138,7 @@ def test_notebook_has_output_bundles() -> None:
         "division by zero",
     )
     assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
+    assert by_id["cell-3"].metadata.mahtab == {"by": "model", "name": "demo"}
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
 
 
@@ -419,6 +420,11 @@ CELL: list[Record] = [
 ]
 
 
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
+).map("".join)
+
+
 def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for record in (
@@ -442,3 +448,22 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
         OPENED,
         records.NotebookWritten(digest="f", time=3.0),
     ]
+
+
+@given(LINES, LINES, LINES)
+def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str) -> None:
+    assert preserve_lines(original, read, read) == original
+    assert preserve_lines(read, read, now) == now
+    assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
+
+
+@pytest.mark.parametrize(
+    ("original", "read", "now", "written"),
+    [
+        ("a\n" * 4_000, "b\n" * 4_000, "c\n", "c\n"),
+        ("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n", "a\nNEW\nX\nb\n"),
+    ],
+    ids=["too long to compare", "a line of the author among new ones"],
+)
+def test_lines_among_changes(original: str, read: str, now: str, written: str) -> None:
+    assert preserve_lines(original, read, now) == written

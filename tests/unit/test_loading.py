@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -45,9 +47,29 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
             "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')",
         ),
         (
+            "tabs.tsv",
+            b"name\tn\nann\t1\n",
+            "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')",
+        ),
+        (
+            "bom.csv",
+            b"\xef\xbb\xbfname,n\nann,1\n",
+            "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')",
+        ),
+        (
             "windows.csv",
             "name,n,o\nann,1,“€”\n".encode("cp1252"),
             "import pandas as pd\nwindows = pd.read_csv('windows.csv', encoding='cp1252')",
+        ),
+        (
+            "packed.csv.gz",
+            gzip.compress(b"name;n\nann;1\n", mtime=0),
+            "import pandas as pd\npacked = pd.read_csv('packed.csv.gz', sep=';')",
+        ),
+        (
+            "latin.csv",
+            "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
+            "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
         ),
         (
             "wide.csv",
@@ -79,6 +101,8 @@ def test_table_is_the_same_with_and_without_pandas(name: str, data: bytes, code:
         ("notes", b"", ""),
         ("colours.log", b"\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
         ("late.txt", b"a" * 70_000 + b"\xff", "a" * 70_000 + "\ufffd"),
+        ("lines.jsonl.xz", lzma.compress(b'{"a": 1}\n'), [{"a": 1}]),
+        ("notes.txt.bz2", bz2.compress("ä\n".encode()), "ä\n"),
         ("prices.txt", "5 €\n".encode("cp1252"), "5 €\n"),
         ("cut.txt", b"a" * 65_535 + "ä".encode(), "a" * 65_535 + "ä"),
         ("x'; import os; os.abort() #.txt", b"words", "words"),
@@ -107,13 +131,6 @@ def test_binary_file_is_loaded_as_its_path(name: str, data: bytes, note: str) ->
     assert make_loading_cell(
         inspect_files([Path(name)])[0], Path.cwd(), pandas=False
     ).note.startswith(note)
-
-
-def test_pandas_unpacks_a_table() -> None:
-    data = gzip.compress(b"name,n\nann,1\n", mtime=0)
-    frame, code = load("packed.csv.gz", data, pandas=True)
-    assert (len(frame), code) == (1, "import pandas as pd\npacked = pd.read_csv('packed.csv.gz')")
-    assert load("packed.csv.gz", data, pandas=False)[0] == Path("packed.csv.gz")
 
 
 def test_a_pickle_is_never_loaded() -> None:

@@ -211,8 +211,9 @@ def test_secrets_and_private_variables_are_not_written(
     assert (made.cells[1].source, made.cells[1].outputs) == ("df", [earlier])
 
 
-def test_links_and_modes_are_preserved(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: OpenBench) -> None:
     path = story(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     path.chmod(0o640)
     link = tmp_path / "link.ipynb"
     link.symlink_to(path)
@@ -221,7 +222,48 @@ def test_links_and_modes_are_preserved(tmp_path: Path, open_bench: OpenBench) ->
     it.notebook.save()
     assert link.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o640
+    assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n") > 10
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
+
+
+def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBench) -> None:
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")]
+    )
+    for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
+        path = tmp_path / "it.ipynb"
+        path.write_text(json.dumps(made, indent=indent) + ends)
+        it = open_bench(path)
+        before = path.read_text().split("\n")
+        it.happen(*again(2, 7, "b"))
+        it.notebook.save()
+        after = path.read_text().split("\n")
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        assert len(changed) == 1
+        assert changed[0][0].replace("null", "7", 2).count("7") >= changed[0][1].count("7") > 0
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}]
+)
+def test_notebook_in_another_language_warns_before_its_first_run(
+    tmp_path: Path, open_bench: OpenBench, metadata: dict[str, Any]
+) -> None:
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "source": "x <- 1",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
+    path = tmp_path / "it.ipynb"
+    path.write_text(
+        json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4})
+    )
+    it = open_bench(path)
+    assert next(
+        record.text for record in it.records() if isinstance(record, records.NotebookFile)
+    ).endswith("It is for r, not for Python.")
 
 
 def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:

@@ -33,6 +33,41 @@ def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench:
     assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
 
 
+SPELT = [
+    ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
+    (
+        "py",
+        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n",
+        "y = 2",
+    ),
+    ("py", "#!/usr/bin/env python\ny = 2\n# %%\nz = '#!'\n", "y = 2"),
+    ("py", "# %%\n%time x\n!ls\n\n# %%\ny = 2\n# %%\n!pip\n", "y = 2"),
+    ("md", "# T\n\n\n\ntext\n\n\n```python\n\ny = 2\n\n```\n\n\n\n\nend", "y = 2"),
+    (
+        "md",
+        "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n",
+        "y = 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ending", "text", "code"), SPELT)
+def test_untouched_lines_keep_their_spelling(
+    ending: str, text: str, code: str, tmp_path: Path, open_bench: OpenBench
+) -> None:
+    path = tmp_path / f"it.{ending}"
+    path.write_text(text)
+    it = open_bench(path)
+    cells = {record.text.strip("\n"): record.position for record in it.cells()}
+    it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
+    it.notebook.save()
+    assert path.read_text() == text.replace("y = 2", "y = 7")
+    it.happen(*ran(2, "added = 1"))
+    it.notebook.save()
+    assert path.read_text().startswith(text.replace("y = 2", "y = 7"))
+    assert "added = 1" in path.read_text()
+
+
 def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: OpenBench) -> None:
     bomb = "".join(
         f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
@@ -69,7 +104,7 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
     assert not it.notebook.save()
     it.happen(*again(1, 1, "import os\nprint(2)"))
     it.notebook.save()
-    assert path.read_bytes() == b"import os\nprint(2)"
+    assert path.read_bytes() == b"import os\r\nprint(2)"
     it.happen(*ran(2, "more"))
     it.notebook.save()
     assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]

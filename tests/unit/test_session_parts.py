@@ -20,6 +20,7 @@ from mahtab_tui.bus.records import (
     Notice,
     Record,
     ReplOut,
+    Undo,
     UserReplIn,
     UserReplOut,
 )
@@ -31,6 +32,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.session.variables import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
@@ -175,3 +177,15 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
     remove_session(find_session(session, None))
     assert list(sockets_folder().iterdir()) == []
     assert database().exists()
+
+
+def test_cells_that_gave_a_variable_its_value_come_in_order() -> None:
+    def cell(number: int, code: str, change: str) -> list[Record]:
+        return [UserReplIn(code, cell=number), record(number, "you", ("v", change))]
+
+    story = [*cell(1, "v = 0", "added"), *cell(2, "v = []", "rebound"), *cell(3, "f(v)", "perhaps")]
+    story += [UserReplIn("print(v)", cell=4), *cell(5, "v = 1", "rebound")]
+    undone = Undo("", cells=(5,), undone=True)
+    assert VariableHistory([*story, undone]).code_for("v") == "# cell 2\nv = []\n\n# cell 3\nf(v)"
+    assert VariableHistory(story).code_for("v") == "# cell 5\nv = 1"
+    assert VariableHistory(story).code_for("w") == ""

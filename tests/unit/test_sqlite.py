@@ -47,6 +47,27 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
     store.close()
 
 
+def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    assert store.pictures(2) == []
+    for number, (cell_number, mime) in enumerate(
+        [(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]
+    ):
+        store.append(
+            made(
+                tags.DISPLAY,
+                "text",
+                {"cell": cell_number, "mime": mime, "data": f"data {number}"},
+                1.0,
+            )
+        )
+    SqliteStore(path, "other").append(
+        made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0)
+    )
+    assert store.pictures(2) == ["data 1", "data 3"]
+    store.close()
+
+
 def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
     about = {"file": "/a.ipynb", "digest": "d", "first": 1, "cells": 1, "rewritable": True}
     before = [
@@ -144,7 +165,7 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert [row.id for row in rows] == ["b", "c", "a"]
     assert [row.id for row in list_sessions(path, "/one")] == ["c", "a"]
     row = rows[0]
-    assert (row.name, row.project, row.last) == ("name b", "/two", 30.0)
+    assert (row.name, row.project, row.last, row.records) == ("name b", "/two", 30.0, 3)
     assert row.first.startswith("question b long")
     assert len(row.first) <= 80
     delete_session(path, "b")

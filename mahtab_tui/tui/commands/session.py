@@ -460,11 +460,22 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         app.notify(NO_NOTEBOOK, severity="warning")
         return
     from mahtab_tui.session.notebooks import CellNotFound
+    from mahtab_tui.tui.screens.dialog import confirm
 
-    try:
-        start(session.notebook)
-    except CellNotFound as error:
-        app.notify(str(error), severity="warning")
+    notebook = session.notebook
+
+    def run_cells() -> None:
+        notebook.runs_as_python = True
+        try:
+            start(notebook)
+        except CellNotFound as error:
+            app.notify(str(error), severity="warning")
+
+    if notebook.runs_as_python:
+        run_cells()
+    else:
+        question = f"This notebook is for {notebook.language}. Run its cells as Python?"
+        confirm(app, question, run_cells, yes="Run", no="Leave")
 
 
 @_session(

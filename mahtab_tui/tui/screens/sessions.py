@@ -203,7 +203,9 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
-        end = Path(session.project).name if wide and self._all else ""
+        end = f"{session.records:,} records"
+        if wide and self._all:
+            end = f"{Path(session.project).name}  {end}"
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
         text = Content.assemble(title, (f"  {first}", "$muted"))
         text = text.truncate(room, ellipsis=True, pad=True)
