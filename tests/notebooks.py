@@ -63,7 +63,7 @@ def notebooks() -> Iterator[Any]:
         yield nbformat.from_dict(
             {"nbformat": 4, "nbformat_minor": minor, "metadata": {}, "cells": cells}
         )
-    yield _with(*(new(source) for source in SOURCES for new in (new_code_cell, new_markdown_cell)))
+    yield _with(*(new_code_cell(source) for source in SOURCES), *map(new_markdown_cell, SOURCES))
     attached = {"p.png": {"image/png": PIXEL}}
     yield _with(new_markdown_cell("![p](attachment:p.png)", attachments=attached))
     traceback = ["\x1b[31mTraceback\x1b[0m", "E: v"]

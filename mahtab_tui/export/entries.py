@@ -178,15 +178,11 @@ def shorten(text: str) -> str:
 def select(conversation: Conversation) -> Selected:
     """Choose what to export: all but hidden, replaced and undone entries. Raises
     `NothingToExport`."""
-    entries = shown_entries(conversation.entries)
+    entries = [
+        entry
+        for entry in conversation.entries
+        if not (entry.removed or (isinstance(entry, Cell) and entry.undone))
+    ]
     if all(isinstance(entry, ASIDES) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     return Selected(entries, plain(conversation.title), conversation.private)
-
-
-def shown_entries(entries: Iterable[Entry]) -> list[Entry]:
-    return [
-        entry
-        for entry in entries
-        if not (entry.removed or (isinstance(entry, Cell) and entry.undone))
-    ]

@@ -25,7 +25,6 @@ from mahtab_tui.export.entries import (
     Selected,
     has_run,
     select,
-    shown_entries,
 )
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
@@ -413,7 +412,7 @@ class Notebook(logging.Handler):
             conversation.mask_texts(self._secrets.redact_for_model)
         ran, besides = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
-        for entry in shown_entries(conversation.entries[self._since :]):
+        for entry in conversation.entries[self._since :]:
             if isinstance(entry, ASIDES):
                 continue
             if not has_run(entry) or (entry.status and entry.cell_number not in numbers):

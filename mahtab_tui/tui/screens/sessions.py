@@ -300,7 +300,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         )
 
     def fork(self, hit: Hit) -> None:
-        self._do(lambda: self.call_later(self._go_to, fork(hit.session.id)))
+        def copy() -> None:
+            self.call_later(self._go_to, fork(hit.session.id))
+
+        self._do(copy)
 
     def export(self, hit: Hit) -> None:
         def named(file: str) -> None:
