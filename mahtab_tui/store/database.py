@@ -69,10 +69,6 @@ def is_corrupt(error: BaseException | None) -> bool:
     )
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
 def file_identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()

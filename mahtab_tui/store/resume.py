@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -16,12 +17,15 @@ from urllib.parse import quote
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import (
     AssistantChat,
+    Branch,
     NotebookFile,
     NotebookWritten,
     Notice,
     Private,
     Record,
+    ReplIn,
     ReplOut,
+    UserChat,
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
@@ -231,9 +235,45 @@ def _notice(text: str, level: str = "info") -> Record:
     return Notice(text, level=level, time=time.time())
 
 
-def fork(session: str) -> str:
-    """Copy a session; returns the copy's id. Raises `StoreError`."""
+_ENTRY = re.compile(r"(cell|question|answer|code|tool) (\d{1,9})\b")
+
+
+def fork(session: str, entry: str = "") -> str:
+    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id.
+    Raises `StoreError`."""
     copy = new_id()
-    fork_session(database(), session, copy)
-    copy_namespace(session, copy)
+    if not entry:
+        fork_session(database(), session, copy)
+        copy_namespace(session, copy)
+        return copy
+    start, before, cell = _entry_start(session, entry)
+    fork_session(database(), session, copy, before=start)
+    store = SqliteStore(database(), copy)
+    text = f"This session is a copy of {session}, before {before}."
+    store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
+    marks = records_with_tag(database(), copy, Private.tag)
+    # Variables that are private now are private in the past, too.
+    for mark in records_with_tag(database(), session, Private.tag):
+        if mark not in marks:
+            store.append(mark)
+    store.close()
     return copy
+
+
+def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
+    """Return an entry's first record, its name, and its cell (0 for a question)."""
+    found = _ENTRY.match(entry)
+    if found is None:
+        raise StoreError(
+            "A copy begins before a cell, a question or an answer: choose one of them."
+        )
+    number, of_cell, question = int(found[2]), found[1] == "cell", 0
+    for index, record in load_records(database(), session, limit=ALL).records:
+        if isinstance(record, UserChat):
+            question = index
+            if not of_cell and record.turn == number:
+                return index, f"question {number}", 0
+        elif of_cell and isinstance(record, ReplIn) and record.cell == number:
+            start = question if question and record.turn is not None else index
+            return start, f"cell {number}", number
+    raise StoreError("The session has no record of this entry.")

@@ -117,7 +117,7 @@ _SHOWN = (
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
-    " from record where session = ? order by number"
+    " from record where session = ? and (? is null or number < ?) order by number"
 )
 """The copy does not update the session's notebook file."""
 
@@ -367,19 +367,20 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     return RecordPage(read, unreadable, earlier)
 
 
-def fork_session(path: Path, session: str, copy: str) -> None:
-    """Copy a session's records to a new one. Raises `StoreError`."""
+def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
+    """Copy a session's records, or those before a number, to a new one. Raises `StoreError`."""
     now = time.time()
     with opened(path) as connection, transaction(connection):
-        connection.execute(_COPY, (copy, records.NotebookFile.tag, session))
+        connection.execute(_COPY, (copy, records.NotebookFile.tag, session, before, before))
         connection.execute(
             "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
             (copy, now, now, session),
         )
-        connection.execute(
-            "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
-            (copy, session),
-        )
+        if before is None:  # a partial copy may lack the question that the title comes from
+            connection.execute(
+                "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
+                (copy, session),
+            )
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:

@@ -14,6 +14,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Decision, Record
@@ -426,6 +427,32 @@ def value(session: Session, expression: str) -> str:
     return session.cells.run(expression).output.strip()
 
 
+def texts(id: str) -> list[str]:
+    kinds = (records.UserReplIn, records.UserChat, records.Branch)
+    return [
+        record.text
+        for _, record in load_records(database(), id).records
+        if isinstance(record, kinds)
+    ]
+
+
+def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> None:
+    session = open_saved()
+    run_all(session, "items = [1]")
+    session.submit("ask", "add two")
+    wait_for(
+        lambda: session.cells.last == 3 and not session.agent.in_turn and not session.cells.running
+    )
+    session.save()
+    copy = fork(session.saved_id, "cell 3")
+    assert texts(copy) == [
+        "items = [1]",
+        f"This session is a copy of {session.saved_id}, before cell 3.",
+    ]
+    again = open_saved(copy)
+    assert value(again, "'items' in globals()") == "False"
+
+
 def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,7 +460,7 @@ def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     run_all(session, "pay = [1]", "pay.append(2)", "private('pay')")
     session.save()
     id = session.saved_id
-    copy = fork(id)
+    copy = fork(id, "cell 2")
     run_all(session, *(f"x{number} = {number}" for number in range(5)))
     session.close()
     store = session.backend.get().store

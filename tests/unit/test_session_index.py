@@ -231,9 +231,11 @@ def test_copy_has_the_title(path: Path) -> None:
     save(path, "s", question("apples"), question("pears", 2))
     rename_session(path, "s", "The harvest")
     fork_session(path, "s", "copy")
+    fork_session(path, "s", "part", before=2)
     assert {row.id: row.heading for row in listed(path)} == {
         "s": "The harvest",
         "copy": "The harvest",
+        "part": "apples",
     }
     assert found(path, "harvest") == ["copy", "s"]
 

@@ -300,8 +300,20 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         )
 
     def fork(self, hit: Hit) -> None:
+        """Copy the session; with the focus in the preview, only the part before the marked
+        entry."""
+        transcript, entry = self._preview.transcript, ""
+        if transcript is not None and transcript.has_focus:
+            marked = transcript.marker.marked
+            if marked is None:
+                self.show_status(
+                    "Mark a cell, a question or an answer: the copy contains everything before it."
+                )
+                return
+            entry = marked.key
+
         def copy() -> None:
-            self.call_later(self._go_to, fork(hit.session.id))
+            self.call_later(self._go_to, fork(hit.session.id, entry))
 
         self._do(copy)
 
