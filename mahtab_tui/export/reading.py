@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import stat
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -43,6 +45,8 @@ class Style(NamedTuple):
     """Indentation of the JSON; None if it is a single line."""
     windows: bool = False
     ends: bool = True
+    encoding: str = "utf-8"
+    """Declared by a script."""
 
 
 AS_JUPYTER = Style()
@@ -154,11 +158,18 @@ def _notebook(content: bytes, shown: str) -> Node:
 
 
 def _file(
-    path: Path, content: bytes, read: Node, form: str = "ipynb", header: str = "", text: str = ""
+    path: Path,
+    content: bytes,
+    read: Node,
+    form: str = "ipynb",
+    header: str = "",
+    text: str = "",
+    encoding: str = "utf-8-sig",
 ) -> NotebookFile:
     start = content[:1000].decode("utf-8-sig", "replace")
-    indent = _INDENT.match(start)
-    style = Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    indent, ends = _INDENT.match(start), content.endswith(b"\n")
+    encoding = encoding.removesuffix("-sig")
+    style = Style(indent[1] if indent else None, "\r\n" in start, ends, encoding)
     return NotebookFile(
         path.absolute(), content_digest(content), read, form, style, header=header, text=text
     )
@@ -168,17 +179,19 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
     python = path.suffix.lower() == ".py"
+    encoding = _declared_encoding(content) if python else "utf-8-sig"
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode(encoding).replace("\r\n", "\n")
     except ValueError:
-        raise NotebookError(f"{shown} is not UTF-8 text.") from None
+        name = encoding.removesuffix("-sig").upper()
+        raise NotebookError(f"{shown} is not {name} text.") from None
     if "\0" in text:
         raise NotebookError(f"{shown} is not a text file.")
     if python and not _PERCENT.search(text):
         cell = {"cell_type": "code", "source": text, "metadata": {}}
         cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
         whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        return _file(path, content, whole, "script")
+        return _file(path, content, whole, "script", encoding=encoding)
     form = "py:percent" if python else "md"
     count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
     if len(text) > _MOST_TEXT or count > _MOST_CELLS:
@@ -198,7 +211,16 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
-    return _file(path, content, read, form, header, body)
+    return _file(path, content, read, form, header, body, encoding)
+
+
+def _declared_encoding(content: bytes) -> str:
+    """Return the encoding that a script declares; UTF-8 if Python does not know it."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:
+        return "utf-8-sig"
+    return "utf-8-sig" if encoding == "utf-8" else encoding
 
 
 def _text(value: object) -> str | None:

@@ -163,8 +163,8 @@ class Notebook(logging.Handler):
         self.problem = ""
         """Why the file could not be written, as a sentence."""
         self._ended = False
-        self.runs_as_python = not file.language
-        """False until the user has confirmed it."""
+        self.confirmed = not file.language
+        """Whether the user has agreed to run cells of another language."""
         for record in reversed(past):
             if isinstance(record, records.NotebookFile):
                 self._resume(file, record, past)
@@ -351,11 +351,11 @@ class Notebook(logging.Handler):
             sentence = ""
             if now not in (self._digest, ""):
                 copy = writing.free_name(self.path)
-                self._digest = writing.write_text(copy, text)
+                self._digest = writing.write_text(copy, text, self._file.style.encoding)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
                 self._file = replace(self._file, path=copy)
             elif now != self._digest or not same:
-                self._digest = writing.write_text(self.path, text)
+                self._digest = writing.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
             if sentence:
                 self._content = content

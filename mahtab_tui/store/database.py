@@ -347,7 +347,14 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the sessions. Raises `sqlite3.Error`, `OSError`, and `StoreError` for a newer file."""
+    """Open the sessions; for reading, if they cannot be written. Raises `sqlite3.Error`, `OSError`,
+    and `StoreError` for a newer file."""
+    if is_read_only(path):
+        # Without "immutable", SQLite would need to write next to the file.
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        connection.text_factory = decode_text
+        return connection
     connection = open_file(path, "", WAIT)
     try:
         version = connection.execute("pragma user_version").fetchone()[0]
@@ -366,6 +373,11 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether there is a database that this user cannot write."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from mahtab_tui.store.database import (
     SpareDatabase,
     encode_text,
     file_identity,
+    is_read_only,
     opened,
     transaction,
 )
@@ -94,7 +95,7 @@ def open_words(path: Path) -> SpareDatabase:
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Index new records, for at most that many seconds; returns how many sessions are still behind.
     pause: after each step, as a multiple of its duration. Raises `StoreError`."""
-    if not path.exists():
+    if not path.exists() or is_read_only(path):
         return 0
     ends_at, file = time.monotonic() + seconds, str(file_identity(path))
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:

@@ -273,7 +273,10 @@ def test_notebook_with_an_executed_cell_snapshot(
 
 async def test_notebook_of_another_language_runs_only_after_a_question(make_app: MakeApp) -> None:
     app, ran = make_app(), list[str]()
-    session: Any = SimpleNamespace(notebook=SimpleNamespace(language="julia", runs_as_python=False))
+    session: Any = SimpleNamespace(
+        notebook=SimpleNamespace(language="julia", confirmed=False),
+        kernel=SimpleNamespace(info=lambda: SimpleNamespace(language="")),
+    )
     async with app.run_test() as pilot:
         for key in ("n", "y"):
             run_notebook(app, session, lambda notebook: ran.append(notebook.language))

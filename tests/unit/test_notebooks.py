@@ -264,7 +264,19 @@ def test_notebook_in_another_language_warns_before_its_first_run(
     assert next(
         record.text for record in it.records() if isinstance(record, records.NotebookFile)
     ).endswith("It is for r, not for Python.")
-    assert not it.notebook.runs_as_python
+    assert not it.notebook.confirmed
+
+
+def test_script_is_opened_and_saved_in_its_declared_encoding(
+    tmp_path: Path, open_bench: OpenBench
+) -> None:
+    path = tmp_path / "it.py"
+    path.write_bytes("# -*- coding: latin-1 -*-\n# %%\nx = 'ü'\n".encode("latin-1"))
+    it = open_bench(path)
+    it.happen(*again(1, 1, "x = 'ö'"))
+    it.notebook.save()
+    assert path.read_bytes() == "# -*- coding: latin-1 -*-\n# %%\nx = 'ö'\n".encode("latin-1")
+    assert not it.notebook.save()
 
 
 def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:

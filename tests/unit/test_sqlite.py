@@ -3,10 +3,13 @@ or the disk."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -469,3 +472,43 @@ def test_file_of_a_newer_version_is_left_alone(path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="newer version of mahtab-tui"):
         SqliteStore(path, "s").append(cell(1))
+
+
+READING = """
+import runpy, sys
+from pathlib import Path
+from mahtab_tui.store.sqlite import list_sessions, load_records
+path = Path(sys.argv[1])
+print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
+sys.argv = ["mahtab-tui", "sessions", "--all"]
+runpy.run_module("mahtab_tui", run_name="__main__")
+"""
+
+
+def _without_privileges() -> None:
+    """Let the next program obey the modes of files, even if it is root's."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
+)
+def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    store = SqliteStore(path, "s", name="study", project="/p")
+    store.append(made(tags.USER_CHAT, "hello there", {}))
+    store.close()
+    path.parent.chmod(0o500)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", READING, path],
+            preexec_fn=_without_privileges,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        path.parent.chmod(0o700)
+    assert done.stdout.startswith("['s'] ['hello there']\ns  ")
+    assert done.returncode == 0

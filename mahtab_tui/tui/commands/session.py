@@ -465,13 +465,13 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
     notebook = session.notebook
 
     def run_cells() -> None:
-        notebook.runs_as_python = True
+        notebook.confirmed = True
         try:
             start(notebook)
         except CellNotFound as error:
             app.notify(str(error), severity="warning")
 
-    if notebook.runs_as_python:
+    if notebook.confirmed or notebook.language == session.kernel.info().language:
         run_cells()
     else:
         question = f"This notebook is for {notebook.language}. Run its cells as Python?"
