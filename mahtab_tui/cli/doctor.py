@@ -31,7 +31,6 @@ from mahtab_tui.settings.model import (
     load_settings,
     resource_folder,
 )
-from mahtab_tui.store.resume import saved_bytes
 from mahtab_tui.system import find_program, langsmith_variable
 
 _WIDTH = 12
@@ -60,7 +59,6 @@ def report() -> Iterator[str]:
         advice = ""
     yield _line("system", f"{platform.system()} {platform.release()}", advice)
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
-    yield _line("variables", f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions")
     yield _environments(settings)
     yield _sandbox()
     servers = find_servers(_SERVER_SECONDS)

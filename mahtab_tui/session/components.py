@@ -133,7 +133,7 @@ class Components:
         self.attachments = Attachments(self.kernel, pictures, self.private)
         self.agent = SessionAgent(self)
         self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(log, self.inbox, self.approvals, self.info)
+        self.joined_agents = JoinedAgents(log, self.approvals, self.info)
         self.servers = ServerCalls(self) if settings.mcp else None
         self.host = SessionKernelHost(self)
         self.notebook: Notebook | None = None

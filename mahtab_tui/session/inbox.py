@@ -82,7 +82,6 @@ class Inbox:
         self._numbers = itertools.count(1)
         self._closed = False
         self._reported: list[Item] = []
-        self._paused_parties: set[str] = set()
 
     def put(self, mode: Mode, text: str) -> int:
         """Add an input of the user; returns its id."""
@@ -127,7 +126,7 @@ class Inbox:
             self._serving.discard(mode)
             while not self._closed:
                 for item in self._items:
-                    if item.mode == mode and item.party not in self._paused_parties:
+                    if item.mode == mode:
                         self._items.remove(item)
                         self._serving.add(mode)
                         self._report()
@@ -146,12 +145,6 @@ class Inbox:
             item.withdrawn()
         return item
 
-    def hold(self, party: str, on: bool) -> None:
-        with self._changed:
-            (self._paused_parties.add if on else self._paused_parties.discard)(party)
-            self._changed.notify_all()
-            self._report()
-
     @property
     def idle(self) -> bool:
         with self._changed:
@@ -163,12 +156,8 @@ class Inbox:
             self._changed.notify_all()
 
     def _report(self) -> None:
-        """Log the inputs that wait behind another one or are held back."""
-        waiting = [
-            item
-            for item in self._items
-            if item.mode in self._serving or item.party in self._paused_parties
-        ]
+        """Log the inputs that wait behind another one."""
+        waiting = [item for item in self._items if item.mode in self._serving]
         if waiting != self._reported:
             self._reported = waiting
             items = (QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)

@@ -57,7 +57,7 @@ class Doors(Opened):
     def ask(self, question: str, *answers: str) -> str:
         before = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
-        self.session.agent.ask(question, attach="commands too")
+        self.session.agent.ask(question, attach=True)
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
@@ -160,7 +160,7 @@ def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) ->
 
 def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
-    sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
+    sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt")
     assert CANARY not in sent
     assert NUMBER not in sent
     assert "[Not attached: it is private.]" in sent

@@ -143,12 +143,12 @@ def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -
         OPENAI.reply("Again."),
         OPENAI.reply("Again."),
     ]
-    it.session.submit("ask", f"look at @key.txt and @key and @pair, !`cat key.txt`, {KEY}")
+    it.session.submit("ask", f"look at @key.txt and @key and @pair, {KEY}")
     it.store.wait(tags.AGENT, state="done", turn=1)
     assert len(service.asked) >= 2
     assert_masked(json.dumps(service.asked))
     assert_masked(json.dumps(service.asked, ensure_ascii=False))
-    assert "cat key.txt" in json.dumps(service.asked)
+    assert "@key.txt" in json.dumps(service.asked)
 
 
 def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -469,31 +469,6 @@ async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[Non
     editor.mention("@cell:4")
     assert editor.text == "what is @cell:4 "
     await until(mention_pilot, lambda: "@cell:4" in shown(mention_pilot, "#hint"))
-
-
-@pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
-def test_many_mentions_are_inserted_together(
-    snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]
-) -> None:
-    async def run(pilot: Pilot[None]) -> None:
-        await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
-        app_of(pilot).area.insert("`git diff --stat`")
-        await until(pilot, lambda: "git" in shown(pilot, "#hint"))
-        await pilot.pause()
-
-    class Sizes(Found):
-        def chips(self, question: str) -> Sequence[MentionChip]:
-            return [
-                MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt")
-                for mention in find_mentions(question)
-            ]
-
-    sizes = Sizes()
-    assert snap_compare(
-        EditorApp(home, complete_question=sizes.complete, chips=sizes.chips),
-        terminal_size=size,
-        run_before=run,
-    )
 
 
 async def test_slash_at_the_start_of_a_question_completes_commands(

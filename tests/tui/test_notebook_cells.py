@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.commands.session import run_notebook
+from mahtab_tui.tui.screens.dialog import Confirm
 from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
+from tests.tui.editor_app import until
 from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
@@ -230,3 +235,20 @@ def test_notebook_with_an_executed_cell_snapshot(
         terminal_size=(120, 50),
         run_before=pressing(),
     )
+
+
+async def test_notebook_of_another_language_runs_only_after_a_question(make_app: MakeApp) -> None:
+    app, ran = make_app(), list[str]()
+    session: Any = SimpleNamespace(
+        notebook=SimpleNamespace(language="julia", confirmed=False),
+        kernel=SimpleNamespace(info=lambda: SimpleNamespace(language="")),
+    )
+    async with app.run_test() as pilot:
+        for key in ("n", "y"):
+            run_notebook(app, session, lambda notebook: ran.append(notebook.language))
+            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            assert ran == []
+            await pilot.press(key)
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+        run_notebook(app, session, lambda notebook: ran.append("again"))
+        assert ran == ["julia", "again"]

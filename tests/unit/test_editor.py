@@ -298,16 +298,13 @@ def test_history_survives_a_restart_with_any_text(tmp_path: Path) -> None:
     second.close()
 
 
-def test_search_ranks_by_closeness_then_newness(tmp_path: Path) -> None:
+def test_search_finds_all_words_in_any_order(tmp_path: Path) -> None:
     history = History(tmp_path / "history.db", "p")
     for text in ("df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF"):
         history.add(text, "python")
-    assert [entry.text for entry in history.search("df")] == [
-        "DF",
-        "print(df)\nmore",
-        "df.describe()",
-        "d = fetch()",
-    ]
+    found = [entry.text for entry in history.search("df")]
+    assert found == ["DF", "print(df)\nmore", "df.describe()"]
+    assert [entry.text for entry in history.search("more print")] == ["print(df)\nmore"]
     assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
     assert history.search("zzz") == []
     history.close()
@@ -338,13 +335,6 @@ def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> Non
     history.add("x", "python")
     assert "keeps it in memory" in history.problem
     assert texts(history) == ["x"]
-    history.close()
-
-
-def test_uncreatable_folder_is_explained_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    history = History(tmp_path / "file" / "history.db", "p")
-    assert "(File exists). This session keeps it in memory" in history.problem
     history.close()
 
 
@@ -385,7 +375,7 @@ def test_several_programs_write_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_no_trace_session_sees_earlier_inputs_and_writes_none(tmp_path: Path) -> None:
+def test_no_trace_session_writes_no_inputs(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     hidden = History(path, "here", no_trace=True)
     assert not path.exists()
@@ -394,7 +384,7 @@ def test_no_trace_session_sees_earlier_inputs_and_writes_none(tmp_path: Path) ->
     first.add("earlier", "python")
     hidden = History(path, "here", no_trace=True)
     hidden.add("hidden", "python")
-    assert [entry.text for entry in hidden.entries()] == ["hidden", "earlier"]
+    assert [entry.text for entry in hidden.entries()] == ["hidden"]
     assert [entry.text for entry in first.entries()] == ["earlier"]
     hidden.close()
     first.close()

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
@@ -355,7 +354,7 @@ def compact(context: CommandContext, keep: str) -> None:
 
 
 @_session(
-    "export /export [FILE] [shown] [whole]",
+    "export /export [FILE]",
     "Export: Export the session as a notebook, script, Markdown or page",
 )
 def export(context: CommandContext, typed: str) -> None:
@@ -364,21 +363,20 @@ def export(context: CommandContext, typed: str) -> None:
 
     session = context.session
     try:
-        order = notebooks.parse_export(typed, session.info.name, project_folder())
+        file = notebooks.parse_export(typed, session.info.name)
     except notebooks.ExportError as error:
         context.refuse(str(error), f"/export {typed}")
         return
 
-    if os.path.lexists(order.path) and not os.path.isdir(order.path):
-        confirm(
-            context.app,
-            f"{order.file} already exists. Replace it?",
-            lambda: notebooks.export(session, order),
-            yes="Replace",
-            no="Keep",
-        )
+    start, path = (
+        partial(notebooks.export, session, file, project_folder()),
+        project_folder() / file,
+    )
+    if os.path.lexists(path) and not os.path.isdir(path):
+        question = f"{file} already exists. Replace it?"
+        confirm(context.app, question, start, yes="Replace", no="Keep")
     else:
-        notebooks.export(session, order)
+        start()
 
 
 @_session(
@@ -406,17 +404,13 @@ def rename(context: CommandContext, title: str) -> None:
 
 
 @_session(
-    "run /run [CELL | to CELL]",
-    "Run notebook: Run all cells of the notebook until one fails, those up to a cell, or a single one",
+    "run /run [to CELL]",
+    "Run notebook: Run all cells of the notebook until one fails, or those up to a cell",
 )
 def run(context: CommandContext, typed: str) -> None:
-    to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
-    if number is None or (to and not number):
-        context.refuse(
-            "Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}"
-        )
-    elif number and not to:
-        run_notebook(context.app, context.session, lambda notebook: notebook.run(number))
+    number = cell_number(typed.removeprefix("to "))
+    if number is None or (typed and not typed.startswith("to ")):
+        context.refuse("/run runs all cells, /run to 3 those up to cell 3", f"/run {typed}")
     else:
         run_notebook(
             context.app, context.session, lambda notebook: notebook.run_up_to(number or None)
@@ -428,50 +422,48 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         app.notify(NO_NOTEBOOK, severity="warning")
         return
     from mahtab_tui.session.notebooks import CellNotFound
+    from mahtab_tui.tui.screens.dialog import confirm
 
-    try:
-        start(session.notebook)
-    except CellNotFound as error:
-        app.notify(str(error), severity="warning")
+    notebook = session.notebook
+
+    def run_cells() -> None:
+        notebook.confirmed = True
+        try:
+            start(notebook)
+        except CellNotFound as error:
+            app.notify(str(error), severity="warning")
+
+    if notebook.confirmed or notebook.language == session.kernel.info().language:
+        run_cells()
+    else:
+        question = f"This notebook is for {notebook.language}. Run its cells as Python?"
+        confirm(app, question, run_cells, yes="Run", no="Leave")
 
 
 @_session(
-    "save /save [FILE]",
-    "Save notebook: Write the notebook back to its file, or a copy to another one",
+    "save /save",
+    "Save notebook: Write the notebook back to its file",
 )
-def save(context: CommandContext, typed: str) -> None:
+def save(context: CommandContext) -> None:
     if context.session.notebook is None:
         context.app.notify(NO_NOTEBOOK, "warning")
     else:
         context.panes.transcript.action_scroll_end()
         threading.Thread(
             target=_save_notebook,
-            args=(context.session, context.session.notebook, typed),
+            args=(context.session, context.session.notebook),
             name="notebook",
             daemon=True,
         ).start()
 
 
-def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
-    copy = project_folder() / os.path.expanduser(typed)
-    if typed and copy.suffix.lower() != notebook.path.suffix.lower():
+def _save_notebook(session: Session, notebook: Notebook) -> None:
+    try:
+        session.notice(notebook.save() or f"{notebook.label} is already up to date.")
+    except OSError as error:
         session.notice(
-            f"A copy of {notebook.label} must end in {notebook.path.suffix}; /export writes other formats.",
-            "warning",
+            f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"
         )
-    elif typed and os.path.lexists(copy):
-        session.notice(f"{one_line(typed)} already exists. Give the copy another name.", "warning")
-    else:
-        try:
-            if typed:
-                notebook.save_copy(copy)
-                session.notice(f"Saved a copy as {one_line(str(copy))}.")
-            else:
-                session.notice(notebook.save() or f"{notebook.label} is already up to date.")
-        except OSError as error:
-            session.notice(
-                f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"
-            )
 
 
 @_session(

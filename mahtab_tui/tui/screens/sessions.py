@@ -24,14 +24,12 @@ from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_sess
 from mahtab_tui.store.session_index import (
     LONGEST_TITLE,
     catch_up,
-    cost,
     day,
     preview,
     rename_session,
-    size,
 )
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
-from mahtab_tui.store.sqlite import count_sessions, list_sessions
+from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -69,13 +67,11 @@ class Preview(Container):
 
 
 MAX_SESSIONS = 100
-_SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
 
 
 class ListResult(NamedTuple):
     found: Found
-    total: int
     open_now: Mapping[str, Holder]
     waiting: Mapping[str, str]
 
@@ -136,10 +132,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if wanted_words(typed):
             found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
         else:
-            rows = list_sessions(path, project, limit=MAX_SESSIONS)
-            found = Found([Hit(row, "") for row in rows], False)
-        count = count_sessions(path, project)
-        return ListResult(found, count, locked_sessions(), self._detached)
+            rows = list_sessions(path, project, limit=MAX_SESSIONS + 1)
+            hits = [Hit(row, "") for row in rows[:MAX_SESSIONS]]
+            found = Found(hits, len(rows) > MAX_SESSIONS)
+        return ListResult(found, locked_sessions(), self._detached)
 
     def show_found(self, found: ListResult, cursor: int | None) -> None:
         if cursor is None:  # stay at the session
@@ -160,8 +156,11 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
         if self._unindexed:
             return f"{shown:,} found · {self._unindexed:,} still being read"
-        found = "found " if wanted_words(self.typed) else f"of {answer.total:,} "
-        return f"{shown:,} {found}{scope}"
+        if wanted_words(self.typed):
+            return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
+        if answer.found.more:
+            return f"the newest {shown:,} {scope}"
+        return f"{shown:,} {scope}"
 
     def line(self, row: Hit, width: int) -> Content:
         session, when = row.session, day(row.session)
@@ -174,7 +173,9 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
-        end = size(session).rjust(_SIZE)
+        end = f"{session.records:,} records"
+        if self._all:
+            end = f"{Path(session.project).name}  {end}"
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
         text = Content.assemble(title, (f"  {first}", "$muted"))
         text = text.truncate(room, ellipsis=True, pad=True)
@@ -205,10 +206,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             f"its kernel: {facts} (F7 stops it)" if facts else "",
             session.id,
             session.project,
-            session.model,
-            cost(session),
-            f"{session.records:,} records",
-            size(session),
         )
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
