@@ -96,10 +96,6 @@ class SkillsIndex:
             for _, score, name in nsmallest(limit, ranked)
         ]
 
-    def close(self) -> None:
-        with self._lock:
-            self._database.close()
-
     def _found(self, table: str, words: list[str]) -> list[tuple[int, float]]:
         phrases = [f'"{word}"' for word in words if table == "stems" or len(word) >= _SHORTEST]
         statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
