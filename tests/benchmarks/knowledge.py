@@ -36,7 +36,7 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
         )
         description = f"How to {' '.join(chance.choices(_FILLER + _WORDS, k=12))}. Use when {chance.choice(rare)}."
         name = f"{chance.choice(_FILLER)}-{chance.choice(_WORDS)}-{number}"
-        skills.append(Skill(name, description, None, content, Path(f"{number}.md")))
+        skills.append(Skill(name, description, Path(), content, Path(f"{number}.md")))
     return skills
 
 

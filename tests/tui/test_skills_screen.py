@@ -16,7 +16,6 @@ from textual.widgets import OptionList, Static
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
@@ -73,13 +72,6 @@ async def opened(pilot: Pilot[int]) -> None:
         lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).rows),
     )
     await pilot.pause()
-
-
-async def begun(pilot: Pilot[int], name: str) -> None:
-    await pilot.press("ctrl+t")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-    await write(pilot, name)
-    await pilot.press("enter")
 
 
 async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
@@ -188,7 +180,7 @@ async def test_long_list_is_shown_partly_with_a_note(
 
 
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
-    (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
+    write_skill(skills, "a\nb\x1b[31m[red]c", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         index = len(names(pilot)) - 1
@@ -245,27 +237,6 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
     await until(pilot, lambda: "Then rest." in text(pilot))
 
 
-async def test_new_skill_is_created_from_the_template_and_opened(
-    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    edited: list[list[str]] = []
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
-    )
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    await searched(pilot, "tidy", ["tidy"])
-    await begun(pilot, "look-up")
-    path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
-    await until(pilot, lambda: edited == [["ed", str(path)]])
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
-    )
-    assert "First step." in text(pilot)
-    assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
-
-
 async def test_saved_skill_is_shown_even_if_another_search_starts(
     home: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
@@ -297,17 +268,6 @@ async def test_project_skill_is_withheld_until_trusted_here(
         library = app.session.knowledge.skills
         await until(pilot, lambda: library.skills().get("zebra") is not None)
         assert library.file("zebra", "more.md") == "More."
-
-
-async def test_invalid_name_is_reported(pilot: Pilot[int]) -> None:
-    await begun(pilot, "Look up")
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SkillsScreen)
-            and "The name 'Look up' cannot be used" in status(pilot)
-        ),
-    )
 
 
 async def test_long_skill_is_previewed_from_its_start(
@@ -367,7 +327,7 @@ async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> N
         "debug           Find the cause of an exception or a wrong result,…",
         "Find the cause of an exception or a wrong result, using the\n",
         "718 characters · bundled with the program",
-        "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
+        "Enter loads, unloads · F4 edits · Tab reads · Esc leaves",
     ):
         assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 

@@ -123,7 +123,7 @@ _KEYS: dict[str, dict[str, str]] = {
         "pageup, pagedown, home, end": "Scroll",
     },
     "Skills": {
-        "enter, f4, ctrl+t, tab": "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text",
+        "enter, f4, tab": "Load or unload the skill; open it in $EDITOR; go to its text",
     },
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",

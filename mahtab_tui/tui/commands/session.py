@@ -299,7 +299,7 @@ def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
 
 
-@_session("skills /skills", "Skills: Find, read, load, edit and create skills")
+@_session("skills /skills", "Skills: Find, read, load and edit skills")
 def skills(context: CommandContext) -> None:
     from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen

@@ -21,8 +21,6 @@ from mahtab_tui.knowledge.library import (
 )
 from mahtab_tui.knowledge.skills import (
     Skill,
-    SkillError,
-    create_skill,
     instructions_text,
     skill_texts,
     trust_texts,
@@ -30,7 +28,7 @@ from mahtab_tui.knowledge.skills import (
 from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
-from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
+from mahtab_tui.tui.screens.dialog import confirm
 from mahtab_tui.tui.screens.listing import OTHER, SearchScreen, short_path
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
@@ -79,10 +77,9 @@ class SkillRow(NamedTuple):
 class SkillsScreen(SearchScreen[None, SkillRow]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f4,ctrl+g", "act('edit')", "Edit"),
-        ("ctrl+t", "new", "New"),
     ]
     heading_text = "Skills"
-    hint = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
+    hint = "Enter loads, unloads · F4 edits · Tab reads · Esc leaves"
     placeholder = "type to search"
 
     def __init__(
@@ -138,7 +135,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
                 name = "?"
                 if file is not None:
                     sentence = sentence.replace(str(file), _display_path(file, self._project), 1)
-                    name = file.parent.name if file.stem == "SKILL" else file.stem
+                    name = file.parent.name
                 found.append(SkillRow(name, sentence, file, broken=True))
         return found, len(names) if wanted else len(skills)
 
@@ -183,8 +180,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._preview.show("")
             if self._count is None:
                 return Content("Reading the skills …")
-            nothing = "There are no skills. Ctrl+T creates one."
-            return Content("No skill matches." if self.typed else nothing)
+            return Content("No skill matches." if self.typed else "There are no skills.")
         content = "" if row.broken else f"\n\n---\n\n{row.content}"
         self._preview.show(f"{row.description}{content}")
         size = "" if row.broken else f"{len(row.content):,} characters · "
@@ -231,22 +227,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         files = f" and its {more} other files" if more > 1 else " and its other file" * more
         question = f"This project's skill {skill.name}{files}: let models use it as it is now?"
         confirm(self.app, question, trust, yes="Trust", no="Hold back")
-
-    def action_new(self) -> None:
-        ask(self.app, Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), self._create)
-
-    @work
-    async def _create(self, name: str) -> None:
-        try:
-            path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
-        except SkillError as error:
-            if not is_being_removed(self):
-                self.show_status(str(error))
-            return
-        if not is_being_removed(self):
-            self.set_text(name)
-            self._edited.add(path)
-            self._open(path)
 
     def edit(self, row: SkillRow) -> None:
         if row.file is None:
