@@ -257,9 +257,7 @@ class SessionAgent:
         return ReplAgent(
             self,
             model=models.make(),
-            reflection_llm=models.reflection(),
-            reflection=settings.reflection,
-            output_answers=settings.output_answers,
+            summary_llm=models.summary(),
             max_turns=settings.max_turns,
             tools=self._parts.knowledge.toolset,
             history=load_messages(past),

@@ -96,7 +96,6 @@ class Knowledge:
             self._settings.code_dir,
             self.skills,
             loaded,
-            self._warn,
             lambda: self.read_instructions().texts(),
             self._listed_servers,
         )
