@@ -10,17 +10,22 @@ import json
 import pickle
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import inf, nan
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
     Literal,
     NamedTuple,
+    NewType,
+    NotRequired,
     Optional,
+    TypedDict,
     Union,
 )
+from uuid import UUID
 
 import numpy
 import pytest
@@ -71,6 +76,11 @@ class Point(NamedTuple):
     y: int = 0
 
 
+class Person(TypedDict):
+    name: str
+    age: NotRequired[int]
+
+
 @dataclass
 class Counted:
     n: Annotated[int, Field(ge=0)]
@@ -80,7 +90,9 @@ DAY = date(2026, 3, 1)
 PAID = Invoice(id=1, day=DAY, total=2)
 NOON = datetime(2026, 3, 1, 12)
 UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ID = UUID("12345678-1234-5678-1234-567812345678")
 Spam = Literal["spam", "ham"]
+Number = NewType("Number", int)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +149,21 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (dict[date, int], {DAY: 1}, {DAY: 1}),
         (datetime, "2026-03-01T12:00:00Z", UTC_NOON),
         (datetime, DAY, datetime(2026, 3, 1)),
+        (time, time(12), time(12)),
         (Optional[date], "2026-03-01", DAY),  # noqa: UP045
         (int, "20", 20),
         (int, True, WrongForm),
+        (Number, 7, 7),
         (int | str, "7 or so", "7 or so"),
         (list[int | str], ["7", 7], ["7", 7]),
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
         (bool, "yes", True),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
+        (bytes, b"\xff", b"\xff"),
+        (bytes, "words", b"words"),
+        (UUID, ID, ID),
+        (dict[UUID, Path], {str(ID): "a/b"}, {ID: Path("a/b")}),
+        (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
         (Collection[str], ("a", "b"), ["a", "b"]),
@@ -152,11 +171,15 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
         (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
         (Point, {"x": 1}, Point(1)),
+        (Person, {"name": "Ann"}, {"name": "Ann"}),
+        (Person, {"name": "Ann", "age": "7"}, {"name": "Ann", "age": 7}),
         (Invoice, {"id": 1, "day": DAY, "total": 2}, PAID),
         (Annotated[int, Field(ge=0)], 3, 3),
         (Annotated[int, Field(ge=0)], -3, WrongForm),
         (list[Annotated[str, "a name"]], ["a"], ["a"]),
         (Any, numpy.int64(7), 7),
+        (numpy.float64, 1.5, numpy.float64(1.5)),
+        (numpy.int64, "7", numpy.int64(7)),
         (None, None, None),
     ],
 )
