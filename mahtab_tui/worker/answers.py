@@ -7,14 +7,17 @@ import contextlib
 import dataclasses
 import enum
 import json
+import numbers
 import re
 import sys
 import types
+import uuid
 import warnings
 from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -95,6 +98,10 @@ def _read_datetime(data: str) -> datetime:
     return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
 
 
+def _read_bytes(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+
+
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a string", _read_str),
@@ -102,11 +109,15 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", lambda data: float(_read_number(data))),
     Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
+    bytes: ("a string", _read_bytes),
     type(None): ("null", _read_none),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
     date: ("a date such as 2026-03-01", _read_date),
     datetime: ("a time such as 2026-03-01T12:00:00", _read_datetime),
+    time: ("a time such as 12:00:00", time.fromisoformat),
+    uuid.UUID: ("a UUID", uuid.UUID),
+    Path: ("a path", Path),
 }
 """Types without parts: description and reader."""
 
@@ -117,7 +128,7 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
         raise _unsupported_form(wanted)
-    if simple := _SIMPLE.get(wanted):
+    if simple := _simple(wanted):
         return simple[0]
     if wanted in within:
         return f"another {wanted.__name__}"
@@ -228,7 +239,7 @@ def _convert(wanted: Any, data: Any, path: str) -> Any:
                 return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if simple := _SIMPLE.get(wanted):
+    if simple := _simple(wanted):
         return simple[1](data)
     if origin in _UNIONS:
         # As in pydantic, "7" is a str for `int | str`.
@@ -314,6 +325,14 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
         }
     elif issubclass(wanted, tuple) and hasattr(wanted, "_field_defaults"):
         must = {name: name not in wanted._field_defaults for name in kinds}
+    elif issubclass(wanted, dict) and hasattr(wanted, "__required_keys__"):
+        # `__required_keys__` does not understand string annotations.
+        marks = {name: getattr(get_origin(kind), "_name", "") for name, kind in kinds.items()}
+        must = {
+            name: marks[name] == "Required"
+            or (marks[name] != "NotRequired" and name in wanted.__required_keys__)
+            for name in kinds
+        }
     else:
         raise _unsupported_form(wanted)
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
@@ -322,7 +341,25 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 def _strip_annotations(wanted: Any) -> Any:
     if wanted is None:
         return type(None)
-    return _strip_annotations(get_args(wanted)[0]) if get_origin(wanted) is Annotated else wanted
+    origin = get_origin(wanted)
+    if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
+        return _strip_annotations(get_args(wanted)[0])
+    for name in ("__supertype__", "__value__"):
+        if not isinstance(wanted, type) and hasattr(wanted, name):
+            return _strip_annotations(getattr(wanted, name))
+    return wanted
+
+
+def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
+    if found := _SIMPLE.get(wanted):
+        return found
+    if isinstance(wanted, type) and wanted.__module__ == "numpy":
+        scalar: Any = wanted
+        if issubclass(wanted, numbers.Integral):
+            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
+        if issubclass(wanted, numbers.Real):
+            return _SIMPLE[float][0], lambda data: scalar(_read_number(data))
+    return None
 
 
 def _unsupported_form(wanted: Any) -> TypeError:
