@@ -129,10 +129,10 @@ def partitions(text: str) -> None:
 
 
 def figures_of_an_answer(text: str) -> None:
-    from mahtab_tui.bus.figures import find_figures
+    from mahtab_tui.bus.figures import FigureSource, find_figures
 
     find_figures(text, [], "")
-    find_figures("12 of 'foo bar' on 2013-01-05 at 10:30", [text], "")
+    find_figures("12 of 'foo bar' on 2013-01-05 at 10:30", [FigureSource(1, text)], "")
 
 
 def cells_of_a_script(text: str) -> None:

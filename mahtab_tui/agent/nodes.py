@@ -39,7 +39,7 @@ from mahtab_tui.agent.tool_calls import (
     run_call,
 )
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.figures import find_figures
+from mahtab_tui.bus.figures import FigureSource, find_figures
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -60,6 +60,7 @@ from mahtab_tui.tools import Toolset
 Update = dict[str, Any]
 
 _RETRY_TEMPERATURE = 0.7
+_CELL = re.compile(r' cell="([0-9]+)"')
 _SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
 """Start of a record that figures may come from."""
 _NO_RESULTS = re.compile(
@@ -421,12 +422,15 @@ def _figures(
     """Look up an answer's figures in outputs, attachments, variables, and the answer's own code."""
     parsed = parse_response(answer)
     results = state["execution_results"]
-    sources = [*(result.get("variables", "") for result in results), *parsed.code_blocks]
+    sources = [FigureSource(result["cell"], result.get("variables", "")) for result in results]
+    sources += [FigureSource(None, block) for block in parsed.code_blocks]
     for text in (str(message.text) for message in messages if message.type != "ai"):
-        sources += _source_records(text)
+        for tag, content in _source_records(text):
+            cell = _CELL.search(tag)
+            sources.append(FigureSource(int(cell[1]) if cell else None, content))
         after = text.rpartition(f"{prompts.VARIABLES}\n")[2]
         variables = after.rpartition(f"\n{prompts.QUESTION} ")[0]
-        sources.append(_NO_RESULTS.sub("", variables))
+        sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
     code = "\n".join([*(result["code"] for result in results), *parsed.code_blocks])
     return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
 
@@ -449,7 +453,7 @@ def _stored_text(answer: ModelAnswer) -> str:
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
-def _source_records(text: str) -> Iterator[str]:
+def _source_records(text: str) -> Iterator[tuple[str, str]]:
     start, unclosed = 0, set[str]()
     while begun := _SOURCE.search(text, start):
         name, start = begun[1], begun.end()
@@ -457,9 +461,9 @@ def _source_records(text: str) -> Iterator[str]:
         if end < 0:
             unclosed.add(name)
             continue
-        content = text[begun.start() : end].partition(">")[2]
+        tag, _, content = text[begun.start() : end].partition(">")
         start = end
-        yield content
+        yield tag, content
 
 
 def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:

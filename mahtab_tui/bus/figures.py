@@ -1,5 +1,5 @@
-"""Finds the figures of an answer (numbers, ISO dates, quoted values) in its sources: outputs,
-attachments, the question. The patterns prefer silence to a false alarm."""
+"""Finds the figures of an answer (numbers, ISO dates, quoted values), and the output,
+attachment or question that each comes from. The patterns prefer silence to a false alarm."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ ALL_SOURCES = 8_000_000
 MOST_DIFFERENT = 300
 
 
+class FigureSource(NamedTuple):
+    cell: int | None
+    """None for an attachment or a tool's result."""
+    text: str
+
+
 def find_figures(
-    answer: str, sources: Sequence[str], question: str, *, code: str = ""
+    answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
 ) -> tuple[AnswerFigure, ...]:
     """Return the figures of an answer in order, each text once. code: quoted names in it are not
     reported as missing, nor are identifiers."""
@@ -35,7 +41,7 @@ def find_figures(
         if key not in looked_up:
             if len(looked_up) == MOST_DIFFERENT:
                 break
-            looked_up[key] = AnswerFigure(token.text, _find(token, searched))
+            looked_up[key] = AnswerFigure(token.text, *_find(token, searched))
         figure, sentence = looked_up[key], bisect_left(ends, token.start)
         if figure.found and token.ranges:
             operands[sentence][abs(token.ranges[0].middle)] = None
@@ -202,7 +208,8 @@ _NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven tw
 
 
 class _Source:
-    def __init__(self, text: str) -> None:
+    def __init__(self, cell: int | None, text: str) -> None:
+        self.cell = cell
         self.text = f"{text[:SOURCE_END]}\n{text[SOURCE_END:][-SOURCE_END:]}"
 
     @cached_property
@@ -228,25 +235,39 @@ class _Source:
         )
 
 
-def _read_sources(sources: Sequence[str], question: str) -> list[_Source]:
+def _read_sources(sources: Sequence[FigureSource], question: str) -> list[_Source]:
+    """Return the newest cell first, then attachments and tools, then the question."""
     room, chosen = ALL_SOURCES, list[_Source]()
-    for source in map(_Source, reversed(sources)):
+    newest_first = list(reversed(sources))
+    for cell, text in sorted(newest_first, key=lambda source: source.cell is None):
+        source = _Source(cell, text)
         if len(source.text) <= room:
             room -= len(source.text)
             chosen.append(source)
     words = dict(zip(_NUMBER_WORDS, map(str, range(13)), strict=True))
     spoken = " ".join(words.get(word, "") for word in _fold(question[:SOURCE_END]).split())
-    return [*chosen, _Source(f"{question} {spoken}")]
+    return [*chosen, _Source(None, f"{question} {spoken}")]
 
 
-def _find(token: _Token, sources: Sequence[_Source]) -> bool:
+def _find(token: _Token, sources: Sequence[_Source]) -> tuple[bool, int | None]:
+    """Return whether a figure occurs in a source, and in which cell; exact numbers come first."""
+    if token.ranges == []:
+        return True, None
     if (ranges := token.ranges) is not None:
-        return not ranges or any(source.has_number(*each) for source in sources for each in ranges)
+        exact = [each._replace(half=0) for each in ranges]
+        for wanted in (exact, ranges):
+            for source in sources:
+                if any(source.has_number(*each) for each in wanted):
+                    return True, source.cell
+        return False, None
     text = _fold(token.quoted or token.text)
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\d)" if text[-1].isdigit() else r"(?!\w)" if text[-1].isalnum() else ""
     pattern = re.compile(before + re.escape(text) + after)
-    return any(text in each.folded and pattern.search(each.folded) for each in sources)
+    for source in sources:
+        if text in source.folded and pattern.search(source.folded):
+            return True, source.cell
+    return False, None
 
 
 def _fold(text: str) -> str:

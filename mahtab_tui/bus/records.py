@@ -381,7 +381,6 @@ class AnswerFigure(NamedTuple):
     found: bool
     """Whether it occurs in an output, an attachment or the question; else it was not computed."""
     cell: int | None = None
-    """In sessions of earlier versions."""
 
 
 class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):

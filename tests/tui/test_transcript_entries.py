@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from rich.style import Style
+from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Question, Words
 from mahtab_tui.bus.records import AnswerFigure, Record
+from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.rows.row import BAR, Row
+from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
 from mahtab_tui.tui.transcript.layout import WordsRows
 from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -22,13 +25,14 @@ from tests.tui.test_transcript_pane import SESSION, past_record
 from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, focused, record, shown
 from tests.unit.test_transcript_rows import PALETTE
 
-# Figures in an answer: those that nobody computed are marked and named.
+# Figures in an answer: those that nobody computed are marked and named, the others lead to their
+# cells.
 
 ANSWER = 'Of 406 cars, **8** have it; `USA` and "Japan" too. It is 10.'
 FIGURES = (
     AnswerFigure("406", True),
-    AnswerFigure("8", True),
-    AnswerFigure("`USA`", True),
+    AnswerFigure("8", True, 2),
+    AnswerFigure("`USA`", True, 1),
     AnswerFigure('"Japan"', False),
     AnswerFigure("10", False),
 )
@@ -76,6 +80,10 @@ def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
         ('"Japan"', palette.muted.color),
         ("10", palette.muted.color),
     ]
+    assert [(text, style.meta[FIGURE]) for text, style in pieces(rows) if FIGURE in style.meta] == [
+        ("8", 2),
+        ("USA", 1),
+    ]
     assert next(style for text, style in pieces(rows) if text == "8").bold
 
 
@@ -116,6 +124,75 @@ def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
     text = " ".join(f"{number}," for number in range(100_000))
     rows = rows_of(text, tuple(AnswerFigure(str(number), False) for number in range(2, 300)))
     assert "not computed: 2, 3, 4" in rows[-1].text
+
+
+async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
+    app = KeysApp([*cells(19), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
+        await pilot.click(app.pane, (shown(app.pane)[y].index("406"), y))
+        assert marked(app) == ANSWER  # it comes from no cell
+        await pilot.click(app.pane, (shown(app.pane)[y].index("8 have"), y))
+        assert marked(app) == "cell_2"
+        assert any("cell_2" in line for line in shown(app.pane))
+
+
+async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
+    app = KeysApp([*cell(1), *cell(2), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
+
+        def underlined() -> list[str]:
+            return [
+                text
+                for text, style, _ in app.pane.render_line(y)
+                if style is not None and style.underline
+            ]
+
+        quiet = underlined()
+        await pilot.hover(app.pane, (shown(app.pane)[y].index("8 have"), y))
+        assert underlined() == ["8", *quiet]
+        await pilot.hover(app.pane, (1, 0))
+        assert underlined() == quiet
+        app.pane.focus()
+        await pilot.pause()
+        assert underlined() == ["8", "USA", *quiet]
+
+
+async def test_menu_leads_to_the_cells() -> None:
+    app = KeysApp([*cell(1), *cell(2), answer()])
+    async with focused(app) as pilot:
+        await press(pilot, "enter")
+        assert isinstance(app.screen, ActionMenu)
+        titles = [
+            command.title
+            for command in app.screen.commands
+            if command.id.startswith("entry-figure")
+        ]
+        assert titles == [
+            "Go to where 8 comes from (cell 2)",
+            "Go to where `USA` comes from (cell 1)",
+        ]
+        await press(pilot, "up", "enter")
+        assert marked(app) == "cell_1"
+
+
+async def test_menu_shows_a_figure_without_its_control_characters() -> None:
+    figure = AnswerFigure('"a\x1b[2J name"', True, 1)
+    app = KeysApp([*cell(1), answer(f"It is {figure.text}.", (figure,))])
+    async with focused(app) as pilot:
+        await press(pilot, "enter")
+        options = app.screen.query_one(OptionList)
+        drawn = "".join(options.render_line(y).text for y in range(options.size.height))
+        assert "Go to where" in drawn
+        assert "\x1b" not in drawn
+
+
+async def test_cleared_cell_is_refused() -> None:
+    app = KeysApp([answer()])
+    async with focused(app) as pilot:
+        await press(pilot, "enter", "up", "enter")
+        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
 async def test_text_around_code_names_its_own_figures() -> None:

@@ -7,6 +7,7 @@ import pytest
 from mahtab_tui.bus.figures import (
     MOST_DIFFERENT,
     SOURCE_END,
+    FigureSource,
     figure_spans,
     find_figures,
 )
@@ -108,13 +109,31 @@ CASES: list[Case] = [
 def test_figures_of_an_answer(
     answer: str, output: str, question: str, found: list[str], missing: list[str]
 ) -> None:
-    figures = find_figures(answer, [output], question)
+    figures = find_figures(answer, [FigureSource(3, output)], question)
     assert [figure.text for figure in figures if figure.found] == found
     assert [figure.text for figure in figures if not figure.found] == missing
     assert {answer[start:end] for start, end in figure_spans(answer)} >= {*found, *missing}
 
 
-def missing(answer: str, code: str = "", sources: tuple[str, ...] = ()) -> list[str]:
+def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
+    sources = [
+        FigureSource(1, "8 40"),
+        FigureSource(None, "406 9"),
+        FigureSource(2, "8"),
+        FigureSource(4, "7.9"),
+    ]
+    figures = find_figures("8 of 406, 40, 9, 12", sources, "how many of 12?")
+    assert [(figure.text, figure.cell) for figure in figures] == [
+        ("8", 2),
+        ("406", None),
+        ("40", 1),
+        ("9", None),
+        ("12", None),
+    ]
+    assert all(figure.found for figure in figures)
+
+
+def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ()) -> list[str]:
     return [
         figure.text for figure in find_figures(answer, sources, "", code=code) if not figure.found
     ]
@@ -128,16 +147,16 @@ def test_names_are_not_missed() -> None:
 
 def test_each_text_comes_once() -> None:
     answer = "8 and 8, 10 and 10; about 400, then 400"
-    assert find_figures(answer, ["8 406"], "") == (
-        AnswerFigure("8", True),
+    assert find_figures(answer, [FigureSource(2, "8 406")], "") == (
+        AnswerFigure("8", True, 2),
         AnswerFigure("10", False),
-        AnswerFigure("400", True),
+        AnswerFigure("400", True, 2),
     )
 
 
 def test_only_the_ends_of_a_huge_source_are_read() -> None:
     source = "12 " + "x" * SOURCE_END + " 13 " + "x" * SOURCE_END + " 14"
-    assert missing("12, 13, 14", sources=(source,)) == ["13"]
+    assert missing("12, 13, 14", sources=(FigureSource(1, source),)) == ["13"]
 
 
 def test_the_number_of_figures_is_limited() -> None:

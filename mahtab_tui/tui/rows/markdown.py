@@ -120,20 +120,28 @@ def _trim(spans: list[Span]) -> list[Span]:
     return [*spans[:-1], (text.rstrip(" "), style)]
 
 
+FIGURE = "figure"
+"""Key of a figure's cell in a style's `meta`."""
+
+
 class FigureMarks:
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
-        self._missing = {plain(figure.text) for figure in figures if not figure.found}
-        self._style = palette.muted + UNDERLINE
+        self._styles: dict[str, Style] = {}
         self._code = palette.panel.bgcolor
+        for text, found, cell in figures:
+            if not found:
+                self._styles[plain(text)] = palette.muted + UNDERLINE
+            elif cell is not None:
+                self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
         """Style the figures; inline code gets its backticks back for the search."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
-            (start, end, self._style)
+            (start, end, style)
             for start, end in figure_spans(text)
-            if text[start:end] in self._missing
+            if (style := self._styles.get(text[start:end]))
         ]
         return list(_apply_marks(spans, ticks, marks)) if marks else spans
 
@@ -156,6 +164,17 @@ def _apply_marks(
             number += 1
         yield text[done:], style
         position = end_of_text + len(tick)
+
+
+def underline_links(row: Row, hovered: int | None = None) -> Row:
+    """Underline figures that link to a cell. hovered: only the one that starts there."""
+    spans: list[Span] = []
+    position = 0
+    for text, style in row.spans:
+        is_link = FIGURE in style.meta and hovered in (None, position)
+        spans.append((text, style + UNDERLINE if is_link else style))
+        position += len(text)
+    return row._replace(spans=spans)
 
 
 READING_WIDTH = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
@@ -23,6 +23,9 @@ from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import SessionPort
+
+MOST_FIGURES = 4
+_LONGEST_FIGURE = 24
 
 
 def has_pictures(entry: Entry) -> bool:
@@ -69,7 +72,19 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
     offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
     offered |= {"entry-pinned": pinned, "entry-undo": undoable}
-    return [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
+    commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
+    return [*commands, *_figure_rows(entry)]
+
+
+def _figure_rows(entry: Entry) -> list[PaneCommand]:
+    figures = entry.own_figures if isinstance(entry, Words) else []
+    rows: list[PaneCommand] = []
+    for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
+        shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
+        title = f"Go to where {shown} comes from (cell {cell})"
+        id, action = f"entry-figure-{len(rows) + 1}", f"go_to_cell({cell})"
+        rows.append(PaneCommand(id, action, "", title, "", "Transcript", menu=True))
+    return rows
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:

@@ -21,6 +21,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
@@ -32,6 +33,7 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
@@ -329,6 +331,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 self.search.pattern = None
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
+        hovered = self.hover_style.meta
+        if marked:
+            drawn = underline_links(drawn)
+        elif FIGURE in hovered and hovered["offset"][1] == number:
+            drawn = underline_links(drawn, hovered["offset"][0])
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(number)) is not None:
             start, end = span
@@ -424,6 +431,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._scroll(row)
         self.refresh()
 
+    def action_go_to_cell(self, number: int) -> None:
+        if (cell := self.viewport.transcript.cell(number)) is not None:
+            self.mark_and_show(cell)
+        else:
+            self.app.notify(f"Cell {number} is no longer in the transcript.")
+
     def begin_find(self) -> str:
         self.search.begin()
         return ""
@@ -453,6 +466,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         hint = self.viewport.hint
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
+        cell = event.style.meta.get(FIGURE)
+        clicked = event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection
+        if cell is not None and clicked:
+            self.action_go_to_cell(cell)
         if event.chain not in (2, 3) or event.y < self.head:
             return
         event.prevent_default()
