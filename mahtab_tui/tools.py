@@ -1,18 +1,40 @@
-"""Functions that a model can call. A tool is a function and the schema of its arguments; its
-description for models and the function in the namespace are made from these two."""
+"""Functions that a model can call: the built-in ones, and those of packages.
+
+A tool is a function and the schema of its arguments. Everything else (its description for models,
+the function in the namespace) is made from these two::
+
+    class CountLines(BaseModel):
+        path: str = Field(description="A file of the project")
+
+    def count_lines(at: Workplace, given: CountLines) -> str:
+        '''Return how many lines a file of the project has.'''
+        return str(len(at.code.read_file(given.path).splitlines()))
+
+    tool = Tool(count_lines, CountLines)
+
+A package provides a tool with an entry point of the group ``mahtab_tui.tools`` that names ``tool``.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
+import keyword
 import threading
+import traceback
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from types import FunctionType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
@@ -24,6 +46,9 @@ from mahtab_tui.knowledge.library import (
     skill_library,
 )
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system import Lazy
+from mahtab_tui.worker.control import make_host_function
+from mahtab_tui.worker.toolbox import NAMES
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -70,6 +95,8 @@ class Tool(NamedTuple):
         """Check the arguments and run the tool. Raises `ToolError` for any error."""
         try:
             return str(self.function(at, self.arguments.model_validate(dict(arguments))))
+        except KeyboardInterrupt:
+            raise
         except ValidationError as error:
             wrong = "; ".join(
                 f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
@@ -78,9 +105,8 @@ class Tool(NamedTuple):
             raise ToolError(f"{self.name} was not called: {wrong}.") from None
         except (ToolError, SkillNotFound, CodeError) as error:
             raise ToolError(str(error)) from None
-        except Exception as error:
-            text = f"{self.name} failed: {type(error).__name__}: {error}"
-            raise ToolError(text) from error
+        except BaseException as error:  # a plug-in's code
+            raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
 
     def host_functions(self) -> list[HostFunction]:
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
@@ -88,7 +114,7 @@ class Tool(NamedTuple):
             (
                 name,
                 _annotation(field.annotation),
-                None if field.is_required() else repr(field.default),
+                None if field.is_required() else repr(_default(field)),
             )
             for name, field in fields
         )
@@ -96,10 +122,42 @@ class Tool(NamedTuple):
         doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
+    def problem(self) -> str:
+        """Return what is wrong with the definition, as the end of a sentence."""
+        function, arguments = cast(Any, self.function), cast(Any, self.arguments)
+        if not hasattr(function, "__name__") or not (
+            isinstance(arguments, type) and issubclass(arguments, BaseModel)
+        ):
+            return "it is not a function and a pydantic model"
+        fields = self.arguments.model_fields
+        if not all(
+            name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
+        ):
+            return "its names are not valid in Python"
+        for function in self.host_functions():
+            make_host_function(function._asdict())
+        return "" if self.description else "its function has no docstring"
+
+
+def _format_error(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _default(field: FieldInfo) -> Any:
+    return to_jsonable_python(field.get_default(call_default_factory=True))
+
 
 def _annotation(annotation: Any) -> str:
-    is_class = isinstance(annotation, type) and not typing.get_args(annotation)
-    return annotation.__name__ if is_class else str(annotation)
+    if annotation is type(None):
+        return "None"
+    written = str(annotation).replace("typing.", "")
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        written = annotation.__name__
+    try:
+        ast.parse(written, mode="eval")
+    except SyntaxError:
+        return "object"
+    return written
 
 
 # The built-in tools
@@ -196,6 +254,37 @@ BUILTIN: tuple[Tool, ...] = (
 _OF_SKILLS = ("search_skills", "load_skill")
 
 
+def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
+    """Load all tools, each name once. on_problem: called with a sentence for each unusable
+    plug-in."""
+    tools = list(BUILTIN)
+    # A session in this process adds functions to builtins, which do not count.
+    pythons = {
+        name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
+    }
+    used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
+    for entry in sorted(entry_points(group="mahtab_tui.tools")):
+        loaded = _load_plugin(entry)
+        if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
+            loaded = f"cannot be used: a function {min(twice)} already exists."
+        if isinstance(loaded, str):
+            on_problem(f"The tool {entry.name} ({entry.value}) {loaded}")
+            continue
+        used.update(loaded.names)
+        tools.append(loaded)
+    return tools
+
+
+def _load_plugin(entry: EntryPoint) -> Tool | str:
+    """Load the tool of a plug-in, or return why that failed, as the end of a sentence."""
+    try:
+        tool = entry.load()
+        problem = tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
+        return f"cannot be used: {problem}." if problem else tool
+    except BaseException as error:  # a plug-in's code
+        return f"cannot be loaded: {_format_error(error)}"
+
+
 class Toolset:
     """Loads and runs tools. Any thread may call it."""
 
@@ -204,6 +293,7 @@ class Toolset:
         code_dir: Path,
         skills: SkillLibrary,
         loaded: LoadedSkills,
+        on_problem: Callable[[str], None],
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
     ) -> None:
@@ -214,8 +304,16 @@ class Toolset:
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in BUILTIN}
-        """All tools by name."""
+        self._on_problem = on_problem
+        self._tools = Lazy(self._load)
+
+    def _load(self) -> dict[str, Tool]:
+        return {tool.name: tool for tool in load_tools(self._on_problem)}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All tools by name; waits while they are loaded."""
+        return self._tools.get()
 
     def run(
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
@@ -281,10 +379,10 @@ def get_all_tools(
     code_dir: Path | str | None = None, skills_dir: Path | str | None = None
 ) -> list[BaseTool]:
     """Return LangChain tools for a source folder and a skills folder; by default those of a session
-    started here. Errors are returned as text. Unusable skills are left out."""
+    started here. Errors are returned as text. Unusable skills and plug-ins are left out."""
     skills = skill_library(skills_dir)
     settings = load_settings()
     loaded = LoadedSkills(lambda: skills, settings.skills_budget)
     code = Path(code_dir or settings.code_dir)
-    tools = Toolset(code, skills, loaded)
+    tools = Toolset(code, skills, loaded, lambda problem: None)
     return [tools.structured(tool) for tool in tools.tools.values()]

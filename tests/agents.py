@@ -20,6 +20,15 @@ from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState
 from tests import tags
 
+COMPLETE = {
+    "match": "is_complete",
+    "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}',
+}
+INCOMPLETE = {
+    "match": "is_complete",
+    "text": '{"is_complete": false, "reasoning": "Half is missing.", "next_action": "Do the rest."}',
+}
+
 
 def code(*blocks: str, words: str = "Let me see.") -> dict[str, Any]:
     """A prepared answer with code."""
@@ -93,7 +102,9 @@ class Desk(logging.Handler):
         max_turns: int = 5,
         **options: Any,
     ) -> AgentState:
-        graph = create_repl_graph(self.replay(*lines), self.host, max_turns, **options)
+        graph = create_repl_graph(
+            self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options}
+        )
         return run_graph(graph, create_initial_state(prompt), self.host)
 
     def of(self, tag: str) -> list[Record]:

@@ -121,7 +121,7 @@ def run_once(seed: int) -> dict[str, Any]:
         os.chdir(folder)
         store = MemoryStore()
         session = Session(
-            load_settings(model="demo", approval="auto"),
+            load_settings(model="demo", approval="auto", reflection="never"),
             InProcessKernel({}),
             HeadlessFrontend(),
             store=store,

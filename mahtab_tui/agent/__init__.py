@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mahtab_tui.agent.graph import (
         AgentState,
+        ReflectionResult,
         create_initial_state,
+        should_continue,
         should_execute,
     )
-    from mahtab_tui.agent.nodes import create_repl_graph
+    from mahtab_tui.agent.nodes import build_reflection_prompt, create_repl_graph
     from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
+    from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 __all__ = [
+    "REFLECTION_PROMPT_TEMPLATE",
     "AgentState",
     "Callbacks",
+    "ReflectionResult",
     "ReplAgent",
+    "build_reflection_prompt",
     "create_initial_state",
     "create_repl_agent",
     "create_repl_graph",
     "run_graph",
+    "should_continue",
     "should_execute",
 ]
 
@@ -31,6 +38,6 @@ def __getattr__(name: str) -> Any:
     """Load public names on first use, because importing langgraph takes long."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = ("agent.repl_agent", "agent.nodes", "agent.graph")
+    modules = ("agent.repl_agent", "agent.nodes", "agent.graph", "llm.prompts")
     found = (vars(import_module(f"mahtab_tui.{module}")) for module in modules)
     return next(names[name] for names in found if name in names)

@@ -2,8 +2,9 @@
 
 generate -> tools (if it calls any) -> extract_code
 extract_code -> generate (after tools, for uncomputed figures or repeated code) | close | approve
-approve -> execute -> approve (next block) | instruct | generate | close
+approve -> execute -> approve (next block) | reflect (if checked) | instruct | generate | close
 instruct -> generate
+reflect -> generate | close
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ from mahtab_tui.bus.records import AnswerFigure, Decision
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.nodes import Nodes
+
+
+class ReflectionResult(TypedDict):
+    """A judgement on whether the question has been answered."""
+
+    is_complete: bool
+    reasoning: str
+    next_action: str
 
 
 class AgentState(TypedDict):
@@ -57,6 +66,7 @@ class AgentState(TypedDict):
     figures: tuple[AnswerFigure, ...]
     tool_calls: list[ToolCall]
     tool_count: int
+    reflection: ReflectionResult | None
     stopped: bool
     failure: str
     """Why the model could not answer, as a sentence."""
@@ -91,6 +101,7 @@ def create_initial_state(
         figures=(),
         tool_calls=[],
         tool_count=0,
+        reflection=None,
         stopped=False,
         failure="",
     )
@@ -100,6 +111,9 @@ def step_results(state: AgentState) -> list[ExecutionResult]:
     return [result for result in state["execution_results"] if result["step"] == state["step"]]
 
 
+_SHORT = 400
+
+ReflectionMode = Literal["always", "on_error", "never"]
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
@@ -113,9 +127,10 @@ def should_execute(state: AgentState) -> Literal["approve", "generate", "close",
 
 
 def after_execute(
-    state: AgentState, max_turns: int
-) -> Literal["approve", "instruct", "generate", "close", "end"]:
-    """Go to the next block; after the last, to the model."""
+    state: AgentState, nodes: Nodes
+) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
+    """Go to the next block; after the last, to a separate check if the settings want one, or to the
+    model."""
     if state["stopped"]:
         return "end"
     if state["block"] < len(state["code_blocks"]):
@@ -123,9 +138,26 @@ def after_execute(
     results = step_results(state)
     failed = any(result["is_error"] for result in results)
     declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
-    if state["turn_count"] >= max_turns:
+    checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
+    if checks and (failed or not declined):
+        return "reflect"
+    sizes = [len(result["output"].strip()) for result in results]
+    alone = len(results) == 1 and not failed and not declined
+    if nodes.output_answers and alone and 0 < sizes[0] <= _SHORT:
+        return "end"
+    if state["turn_count"] >= nodes.max_turns:
         return "close"
     return "instruct" if failed or not declined else "generate"
+
+
+def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
+    if state["stopped"]:
+        return "end"
+    return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
+
+
+def is_complete(state: AgentState) -> bool:
+    return state["reflection"] is not None and state["reflection"]["is_complete"]
 
 
 def build_graph(nodes: Nodes) -> ReplGraph:
@@ -136,6 +168,7 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         nodes.extract_code,
         nodes.approve,
         nodes.execute,
+        nodes.reflect,
         nodes.instruct,
         nodes.close,
     ):
@@ -147,9 +180,10 @@ def build_graph(nodes: Nodes) -> ReplGraph:
     graph.add_edge("tools", "extract_code")
     graph.add_conditional_edges("extract_code", should_execute, onward)
     graph.add_edge("approve", "execute")
-    graph.add_conditional_edges(
-        "execute", lambda state: after_execute(state, nodes.max_turns), onward
-    )
+    graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), onward)
     graph.add_edge("instruct", "generate")
+    graph.add_conditional_edges(
+        "reflect", lambda state: should_continue(state, nodes.max_turns), onward
+    )
     graph.add_edge("close", END)
     return graph.compile()

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -18,8 +18,11 @@ from langgraph.types import StreamWriter
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.graph import (
     AgentState,
+    ReflectionMode,
+    ReflectionResult,
     ReplGraph,
     build_graph,
+    is_complete,
     step_results,
 )
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
@@ -34,7 +37,9 @@ from mahtab_tui.agent.tool_calls import (
     MOST_CALLS,
     ToolOutcome,
     binding_arguments,
+    call_message,
     calls_as_text,
+    parse_written_calls,
     render_results,
     run_call,
 )
@@ -54,8 +59,40 @@ from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
+from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import input_limit, is_on_this_machine
 from mahtab_tui.tools import Toolset
+
+_LIMIT = 4_000
+"""Maximum characters of each code block and output in the prompt."""
+_LAST = 20_000
+"""Characters at the end of an answer to search for the judgement."""
+
+
+def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
+    return REFLECTION_PROMPT_TEMPLATE.format(
+        question=question, results=render_results(results, with_code=True, limit=_LIMIT)
+    )
+
+
+def parse_reflection(text: str) -> ReflectionResult | None:
+    """Return the last judgement in an answer."""
+    text = text[-_LAST:]
+    start = text.rfind("{")
+    while start >= 0:
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and isinstance(value.get("is_complete"), bool):
+            return ReflectionResult(
+                is_complete=value["is_complete"],
+                reasoning=str(value.get("reasoning") or ""),
+                next_action=str(value.get("next_action") or ""),
+            )
+        start = text.rfind("{", 0, start)
+    return None
+
 
 Update = dict[str, Any]
 
@@ -74,7 +111,11 @@ class Nodes:
     llm: BaseChatModel
     _session: AgentHost
     max_turns: int
+    reflection: ReflectionMode = "never"
+    _: KW_ONLY
+    reflection_llm: BaseChatModel | None = None
     toolset: Toolset | None = None
+    output_answers: bool = False
     known_limit: int | None = field(default=None, init=False)
     """The tokens that the model can read, if it has rejected more."""
     _rejects_tools: BaseChatModel | None = field(default=None, init=False)
@@ -136,7 +177,7 @@ class Nodes:
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
-        if state["turn_count"] >= self.max_turns:
+        if state["turn_count"] >= self.max_turns and not is_complete(state):
             self._report(writer, state, "max-turns", state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
         messages = _append_text(state["messages"], prompt)
@@ -222,6 +263,33 @@ class Nodes:
         prompt = prompts.next_step(state["original_prompt"], failed=failed, printed=printed)
         return {"messages": _append_text(state["messages"], prompt)}
 
+    def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Ask whether the question is answered. An unreadable judgement counts as yes."""
+        self._report(writer, state, "reflecting", state["step"])
+        prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
+        answer = call_model(
+            self._session,
+            self.reflection_llm or self.llm,
+            [HumanMessage(prompt)],
+            state["turn"],
+            "reflection",
+            partial(_warn, writer),
+        )
+        result = parse_reflection(answer.text)
+        if result is None:
+            result = ReflectionResult(is_complete=True, reasoning="", next_action="")
+            if not answer.stopped:
+                failure = answer.failure.rstrip(".")
+                why = f"failed ({failure})" if failure else "could not be read"
+                _warn(writer, f"The check of the result {why}, so the result counts as complete.")
+        update: Update = {"reflection": dict(result), "stopped": answer.stopped}
+        if not result["is_complete"] and state["turn_count"] < self.max_turns:
+            hint = prompts.INCOMPLETE.format(
+                reasoning=result["reasoning"], next_action=result["next_action"]
+            ).strip()
+            update["messages"] = _append_text(state["messages"], hint)
+        return update
+
     @property
     def offered_tools(self) -> set[str]:
         if self.toolset is None or not self._binding():
@@ -252,15 +320,20 @@ class Nodes:
             _warn(writer, "The answer was cut off: it reached the model's token limit.")
         if answer.ended and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
-        message = answer.message or AIMessage(_stored_text(answer))
+        text, calls, message = answer.text, list(answer.calls), answer.message
+        if self.toolset is not None and not calls and answer.ended:
+            text, calls = parse_written_calls(text, self.toolset.tools)
+            if calls:
+                message = call_message(text, calls)
+        message = message or AIMessage(_stored_text(answer))
         # `Conversation.add` reads the step from the id.
         message = message.model_copy(update={"id": f"{state['turn']}.{step}"})
         return {
             "messages": [*messages, message],
-            "tool_calls": list(answer.calls),
+            "tool_calls": calls,
             "step": step,
-            "current_response": answer.text,
-            "figures": () if answer.calls else _figures(state, answer.text, messages),
+            "current_response": text,
+            "figures": () if calls else _figures(state, text, messages),
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
@@ -373,7 +446,7 @@ class Nodes:
         self,
         writer: StreamWriter,
         state: AgentState,
-        doing: Literal["thinking", "max-turns"],
+        doing: Literal["thinking", "reflecting", "max-turns"],
         step: int,
     ) -> None:
         writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
@@ -483,7 +556,19 @@ def create_repl_graph(
     session: AgentHost,
     max_turns: int = 5,
     *,
+    reflection: ReflectionMode = "never",
+    reflection_llm: BaseChatModel | None = None,
     tools: Toolset | None = None,
+    output_answers: bool = False,
 ) -> ReplGraph:
     """Create a graph that `run_graph` runs; the arguments are those of `ReplAgent`."""
-    return build_graph(Nodes(llm, session, max_turns, tools))
+    nodes = Nodes(
+        llm,
+        session,
+        max_turns,
+        reflection,
+        reflection_llm=reflection_llm,
+        toolset=tools,
+        output_answers=output_answers,
+    )
+    return build_graph(nodes)

@@ -14,6 +14,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from mahtab_tui.agent.conversation import MessageHistory, section_sizes
 from mahtab_tui.agent.graph import (
     AgentState,
+    ReflectionMode,
     ReplGraph,
     build_graph,
     create_initial_state,
@@ -164,19 +165,22 @@ class ReplAgent:
         session: AgentSession | AgentHost,
         model: str | BaseChatModel = DEFAULT_MODEL,
         max_turns: int = 5,
+        reflection: ReflectionMode = "never",
         *,
-        summary_llm: BaseChatModel | None = None,
+        reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
         history: Sequence[tuple[str, str] | StoredMessage] = (),
         max_history: int = MAX_HISTORY,
         summary: ConversationSummary | None = None,
+        output_answers: bool = False,
     ) -> None:
         """session: a `SessionState`, or a host. model: a model or its name (see `get_llm`).
-        max_turns: the maximum number of answers with code per question. summary_llm: the model that
-        summarises. skills: descriptions by name. history: pairs of "user" or "assistant" and text.
-        max_history: number of questions sent in full; earlier ones are summarised. Raises
-        `ModelError`."""
+        max_turns: the maximum number of answers with code per question. reflection: when a separate
+        call checks the results. reflection_llm: the model that checks and summarises. skills:
+        descriptions by name. history: pairs of "user" or "assistant" and text. max_history: number
+        of questions sent in full; earlier ones are summarised. output_answers: whether a short
+        output of a single block ends a question. Raises `ModelError`."""
         if isinstance(session, AgentSession):
             host = session.agent_host(model if isinstance(model, str) else model._llm_type)
             tools, history = tools or session.tools(), [*session.conversation(), *history]
@@ -184,8 +188,15 @@ class ReplAgent:
             host = session
         self._host = host
         self.model = model
-        self._nodes = Nodes(self._resolve_model(model), host, max_turns, tools)
-        self._summary_llm = summary_llm
+        self._nodes = Nodes(
+            self._resolve_model(model),
+            host,
+            max_turns,
+            reflection,
+            reflection_llm=reflection_llm,
+            toolset=tools,
+            output_answers=output_answers,
+        )
         self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
@@ -257,7 +268,7 @@ class ReplAgent:
             llm.close()
 
     def _models(self) -> list[Stoppable]:
-        models: tuple[object, ...] = (self._nodes.llm, self._summary_llm)
+        models: tuple[object, ...] = (self._nodes.llm, self._nodes.reflection_llm)
         return [model for model in models if isinstance(model, Stoppable)]
 
     def set_model(self, model: str | BaseChatModel) -> None:
@@ -273,14 +284,19 @@ class ReplAgent:
     def configure(
         self,
         max_turns: int,
-        summary_llm: BaseChatModel | None,
+        reflection: ReflectionMode,
+        reflection_llm: BaseChatModel | None,
         max_history: int,
+        *,
+        output_answers: bool = False,
     ) -> None:
         """Change the limits from the next question on. Waits for the running turn."""
         with self._turn_lock:
             self._history.max_history = max_history
-            self._nodes.max_turns = max_turns
-            old, self._summary_llm = self._summary_llm, summary_llm
+            nodes = self._nodes
+            nodes.max_turns, nodes.reflection = max_turns, reflection
+            nodes.output_answers = output_answers
+            old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
         if isinstance(old, Stoppable):
             old.close()
 
@@ -289,7 +305,7 @@ class ReplAgent:
         with self._turn_lock:
             self._host.cancelled.clear()
             nodes = self._nodes
-            summariser = self._summary_llm or nodes.llm
+            summariser = nodes.reflection_llm or nodes.llm
             failure = self._history.compact(summariser, make_encodable(keep), turn)
             if failure == "":
                 report_window(self._host, nodes.llm, [self._system_message(), *self.messages])
@@ -329,7 +345,7 @@ class ReplAgent:
         self._history.ask(question)
         system = self._system_message()
         messages = self._history.prepare(
-            nodes.llm, self._summary_llm or nodes.llm, system, turn, nodes.known_limit
+            nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import queue
+import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -136,6 +138,86 @@ def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             text = f"{result.pop().text}\n\n{text}"
         result.append(kind(text))
     return result
+
+
+_LONGEST = 20_000
+"""Maximum characters of a text that is parsed as a call."""
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"[ \t]*`{3,}\w*[ \t]*")
+_NAME = ("name", "tool", "function", "tool_name")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
+
+
+def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
+    """Return an answer without the calls that it contains as text, and the calls: objects with a
+    name and arguments, in JSON or Python, that fill a code fence, a ``<tool_call>`` or the whole
+    answer."""
+    calls: list[ToolCall] = []
+
+    def take(written: str) -> bool:
+        found = _read_calls(written)
+        calls.extend(
+            _written_call(len(calls) + index, *one, tools) for index, one in enumerate(found)
+        )
+        return bool(found)
+
+    rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)
+    lines, fence = list[str](), list[str]()
+    for line in rest.split("\n"):
+        if not fence and not _FENCE.fullmatch(line):
+            lines.append(line)
+            continue
+        fence.append(line)
+        if len(fence) > 1 and line.strip("` \t") == "" and line.strip():
+            lines += [] if take("\n".join(fence[1:-1])) else fence
+            fence = []
+    rest = "\n".join([*lines, *fence])
+    if not calls and take(text):
+        rest = ""
+    return (rest.strip(), calls) if calls else (text, [])
+
+
+def _read_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
+    text = text.strip()
+    if len(text) > _LONGEST or text[:1] not in ("{", "["):
+        return []
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return []
+    found = [_name_and_arguments(one) for one in (value if isinstance(value, list) else [value])]
+    return [one for one in found if one is not None] if all(found) else []
+
+
+def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    if not isinstance(value, dict) or len(value) > 4:
+        return None
+    name = next((value[key] for key in _NAME if isinstance(value.get(key), str)), None)
+    arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    return (name, arguments) if name and isinstance(arguments, dict) else None
+
+
+def _written_call(
+    index: int, name: str, arguments: dict[str, Any], tools: Collection[str]
+) -> ToolCall:
+    encodable, problem = make_encodable(name), ""
+    if name not in tools:
+        problem = f"There is no tool {encodable!r}. Write a Python code block instead."
+    try:
+        arguments = _encodable(arguments)
+    except (TypeError, ValueError):
+        arguments, problem = {}, "The arguments cannot be read as JSON."
+    return ToolCall(id=f"written_{index}", name=encodable, arguments=arguments, problem=problem)
 
 
 MOST_CALLS = 25

@@ -257,7 +257,9 @@ class SessionAgent:
         return ReplAgent(
             self,
             model=models.make(),
-            summary_llm=models.summary(),
+            reflection_llm=models.reflection(),
+            reflection=settings.reflection,
+            output_answers=settings.output_answers,
             max_turns=settings.max_turns,
             tools=self._parts.knowledge.toolset,
             history=load_messages(past),

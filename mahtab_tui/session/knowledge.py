@@ -96,6 +96,7 @@ class Knowledge:
             self._settings.code_dir,
             self.skills,
             loaded,
+            self._warn,
             lambda: self.read_instructions().texts(),
             self._listed_servers,
         )

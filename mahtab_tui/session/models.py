@@ -33,7 +33,9 @@ _MODEL_SETTINGS = frozenset(
 _AGENT_SETTINGS = _MODEL_SETTINGS | {
     "max_turns",
     "max_history",
+    "reflection",
     "reflection_model",
+    "output_answers",
 }
 """Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
@@ -63,7 +65,11 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     if key in _AGENT_SETTINGS:
         agent.change(
             lambda it: it.configure(
-                settings.max_turns, session.models.summary(), settings.max_history
+                settings.max_turns,
+                settings.reflection,
+                session.models.reflection(),
+                settings.max_history,
+                output_answers=settings.output_answers,
             )
         )
     elif key == "reload":
@@ -189,8 +195,8 @@ class Models:
             **self._settings.model_access(),
         }
 
-    def summary(self) -> BaseChatModel | None:
-        """Create the model for summaries; None if none is set. Raises `ModelError`."""
+    def reflection(self) -> BaseChatModel | None:
+        """Create the model for checks and summaries; None if none is set. Raises `ModelError`."""
         name = self._settings.reflection_model
         try:
             return self.make(name) if name else None

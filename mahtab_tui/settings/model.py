@@ -66,6 +66,7 @@ _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 _LONGEST = 200
 
 ApprovalMode = Literal["ask", "review", "auto"]
+ReflectionMode = Literal["always", "on_error", "never"]
 Provider = Literal[
     "claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"
 ]
@@ -117,7 +118,7 @@ class Settings(BaseSettings):
     )
     reflection_model: str | None = Field(
         None,
-        description="A cheaper model for summaries",
+        description="A cheaper model for summaries, and for checking runs if `reflection` says so",
     )
     suggestion_model: str | None = Field(
         None, description="A cheap model for inline suggestions; if not set, nothing is suggested"
@@ -166,6 +167,14 @@ class Settings(BaseSettings):
     )
     rlm_ask_above: int = Field(
         50, ge=0, description="Sub-calls that a search may make before it asks"
+    )
+    reflection: ReflectionMode = Field(
+        "never",
+        description="When a separate call checks a run; without it the next call answers from the output",
+    )
+    output_answers: bool = Field(
+        False,
+        description="Whether a short output of a single block ends the question, which saves a call",
     )
     max_turns: int = Field(
         5, ge=1, le=100, description="How often the model may run code for one question"

@@ -18,6 +18,10 @@ from tests.warm import run_program
 
 ANSWER = "# What *holds*\n\n- `load_rows` is **first**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[a link](https://example.org/x)\n"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 &#27;[2J &#x9b;2J [red]x[/red] " + "> " * 3_000 + "deep"
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
 
 
@@ -65,7 +69,7 @@ def test_named_skills_and_source_are_used(
     (project / "src" / "app.py").write_text("def load_rows(): ...\n")
     (project / "outside.py").write_text("def no(): ...\n")
     write_skill(project / "team", "tidy", "Tidy up", "Put things away.")
-    model = replay(CODE, "There.")
+    model = replay(CODE, COMPLETE, "There.")
     done = run_program(
         *how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src"
     )

@@ -13,13 +13,16 @@ from tests.e2e.conftest import Start
 from tests.e2e.screen import Screen, Stream
 
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
+COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
 WORDS = "The total is sixty."
 
 
 def test_compute_ask_approve_and_use_the_variable(
     cold_start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = cold_start("--model", replay(CODE, WORDS)).idle()
+    screen = cold_start(
+        "--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS)
+    ).idle()
     screen.enter("numbers = [10, 20, 30]", r"numbers\s+list")
     screen.enter("`what is the total?", "waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"

@@ -218,7 +218,11 @@ def test_unknown_session_is_reported(start: Start) -> None:
 
 def test_question_without_a_screen_sets_the_exit_code(project: Path) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
-    model = write_replay(project / "a.jsonl", code, {"text": "It is 42."})
+    complete = {
+        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+        "match": "is_complete",
+    }
+    model = write_replay(project / "a.jsonl", code, complete, {"text": "It is 42."})
     answered = run("ask", "how much?", "--model", model, "--approval", "auto")
     assert (answered.returncode, answered.stdout) == (0, "It is 42.\n")
     assert ">>> print(6 * 7)\n42" in answered.stderr

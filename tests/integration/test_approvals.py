@@ -490,7 +490,7 @@ def test_in_process_kernel_asks_first(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.decide(Decision("run"))
     desk.host.info.approval = "review"
-    desk.run(code("a = 1"), {"text": "Done."})
+    desk.run(code("a = 1"), {"text": "Done."}, reflection="never")
     asked = desk.of(tags.APPROVAL)[0]
     assert (
         asked.attrs["why"]

@@ -79,7 +79,7 @@ def test_code_reading_input_gets_end_of_file(
     replay: Callable[..., str], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
-    make_it(replay(f"```python\n{code}\n```"), approval="auto")
+    make_it(replay(f"```python\n{code}\n```"), approval="auto", reflection="never")
     err = capsys.readouterr().err
     assert "''\n" in err
     assert err.count("\nnone\n") == 2
@@ -102,7 +102,7 @@ def test_code_with_hidden_characters_is_not_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     hiding = replay(f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```", "In words.")
-    assert make_it(hiding, approval=approval) == ANSWERED
+    assert make_it(hiding, approval=approval, reflection="never") == ANSWERED
     captured = capsys.readouterr()
     assert captured.out == "In words.\n"
     assert "was not run. Line 1 contains the character U+001B" in captured.err
@@ -118,7 +118,7 @@ def test_hidden_characters_of_code_are_made_visible(
     mark: str,
 ) -> None:
     code = "'\u200b'\u2028# \x0c\n1"
-    make_it(replay(f"```python\n{code}\n```"), approval=approval)
+    make_it(replay(f"```python\n{code}\n```"), approval=approval, reflection="never")
     assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
 
 
@@ -209,6 +209,23 @@ def test_question_costs_add_up_and_the_session_continues(
     assert "\nquestion 2" in printed, "a line for each, without print() as well"
     assert "question 3" not in printed
     assert "$0.2000 is left" in printed
+
+
+def test_too_expensive_check_is_skipped(open_session: OpenSession) -> None:
+    it = open_session(
+        priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
+    )
+    it.session.submit("ask", "make x")
+    notice = it.store.wait(tags.NOTICE, level="warning", text=None)
+    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
+    it.store.wait(tags.AGENT, turn=1, state="failed")
+    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
+    assert any(
+        "The check of the result failed (The model was not asked: the call could cost up to $0.4000"
+        in text
+        for text in texts
+    ), notice
+    assert paid(it) == pytest.approx(0.4)
 
 
 def test_a_search_and_a_question_share_the_limit(open_session: OpenSession) -> None:

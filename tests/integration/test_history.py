@@ -129,7 +129,7 @@ def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
 
 def test_cheaper_model_writes_the_summary(desk: Desk) -> None:
     llm, cheap = Listener(), Listener()
-    agent = agent_over(desk, llm, 1, summary_llm=cheap)
+    agent = agent_over(desk, llm, 1, reflection_llm=cheap)
     for number in range(1, 3):
         agent.ask_sync(f"question {number}")
     assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
@@ -338,7 +338,7 @@ LONG = "All about pears and their weights. " * 60
 @pytest.fixture
 def it(service: Service, open_session: OpenSession) -> Opened:
     """A session whose model has answered two questions at length."""
-    it = open_session(model=OPENAI.spec)
+    it = open_session(model=OPENAI.spec, reflection="never")
     service.replies = [OPENAI.reply(LONG)]
     it.session.agent.ask("question one")
     it.session.agent.ask("question two")

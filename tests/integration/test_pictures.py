@@ -222,7 +222,7 @@ def test_missing_vision_is_noted_once_per_question(
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    it = asked(BLIND, approval="auto")
+    it = asked(BLIND, approval="auto", reflection="never")
     ask(it, "what is @a.png?")
     assert len(service.asked) == 2
     assert len(notices(it)) == 1

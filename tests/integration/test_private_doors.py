@@ -70,7 +70,9 @@ class Doors(Opened):
 
 def open_doors(service: Service, face: Frontend | None = None, **settings: Any) -> Doors:
     store = Watched()
-    loaded = load_settings(model="openai:our-own", **{"approval": "auto", **settings})
+    loaded = load_settings(
+        model="openai:our-own", reflection="never", **{"approval": "auto", **settings}
+    )
     doors = Doors(
         Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store
     )

@@ -20,14 +20,16 @@ from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
 from tests import tags
-from tests.agents import Desk, code, words
+from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 from tests.fake_claude import InstallClaude
 from tests.integration.kernels import PATIENCE, RecordingHost
 from tests.records import emit
 
 
 def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
-    return create_repl_agent(desk.session, desk.replay(*lines), **options)
+    return create_repl_agent(
+        desk.session, desk.replay(*lines), **{"reflection": "always", **options}
+    )
 
 
 def human(agent: ReplAgent) -> list[str]:
@@ -36,7 +38,7 @@ def human(agent: ReplAgent) -> list[str]:
 
 def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -> None:
     desk.namespace["data"] = [1, 2, 3]
-    agent = agent_of(desk, code("total = sum(data)"), words("The total is 6."))
+    agent = agent_of(desk, code("total = sum(data)"), COMPLETE, words("The total is 6."))
     assert agent.ask_sync("sum data") == "The total is 6."
     assert desk.namespace["total"] == 6
     assert [(record.text, record.attrs) for record in desk.of(tags.USER_CHAT)] == [
@@ -66,6 +68,7 @@ def test_conversation_continues_and_sends_nothing_twice(desk: Desk) -> None:
     agent = agent_of(
         desk,
         code("secret = 'mark'\nprint(secret)"),
+        COMPLETE,
         words("Done."),
         words("It was mark."),
     )
@@ -87,6 +90,7 @@ def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
     agent = agent_of(
         desk,
         code("a = 1"),
+        COMPLETE,
         words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25}),
     )
     agent.ask_sync("do it")
@@ -100,7 +104,7 @@ def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
         tags.ASSISTANT_REPL_OUT,
     ]
     assert (desk.session.usage.calls, desk.session.usage.cost, desk.session.usage.input_tokens) == (
-        2,
+        3,
         0.25,
         5,
     )
@@ -118,7 +122,9 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     agent = agent_of(
         desk,
         code("print('one')", "1 / 0", words="Two."),
+        INCOMPLETE,
         code("print('three')", words="Again."),
+        COMPLETE,
         words("End."),
     )
     answer = await agent.ask(
@@ -224,7 +230,9 @@ def test_turn_numbers_of_two_agents_in_one_session_are_distinct(desk: Desk) -> N
 
 
 def test_failing_model_raises_and_the_messages_stay(desk: Desk) -> None:
-    agent = agent_of(desk, code("a = 1"), {"error": "The model is away."}, words("Back again."))
+    agent = agent_of(
+        desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again.")
+    )
     with pytest.raises(ModelError, match="The model is away"):
         agent.ask_sync("do it")
     assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
@@ -256,7 +264,9 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
         agent = agent_of(
             desk,
             code("total = sum(data)\ntotal"),
+            INCOMPLETE,
             code("import os; os._exit(3)"),
+            INCOMPLETE,
             words("It died."),
         )
         assert agent.ask_sync("sum data") == "It died."
@@ -278,7 +288,10 @@ def other_threads() -> set[threading.Thread]:
 def test_hours_of_turns_leave_no_threads(desk: Desk) -> None:
     agent = agent_of(
         desk,
-        *(line | {"repeat": True} for line in (words("Done.", match="in words"), code("a = 1"))),
+        *(
+            line | {"repeat": True}
+            for line in (COMPLETE, words("Done.", match="in words"), code("a = 1"))
+        ),
     )
     agent.ask_sync("warm up")
     threads = other_threads()
@@ -398,7 +411,7 @@ def test_cli_runs_in_the_kernels_folder(
     desk = Desk(project, kernel=kernel)
     agent: Any = None
     try:
-        agent = create_repl_agent(desk.session, "claude")
+        agent = create_repl_agent(desk.session, "claude", reflection="never")
         for question in ("one", "two"):
             agent.ask_sync(question)
         assert [start["cwd"] for start in fake.starts] == [str(project / "work")]

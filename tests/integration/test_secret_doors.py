@@ -82,7 +82,7 @@ def open_doors(settings: Settings) -> Doors:
 
 @pytest.fixture
 def it(service: Service) -> Iterator[Doors]:
-    doors = open_doors(load_settings(model="openai:our-own", approval="auto"))
+    doors = open_doors(load_settings(model="openai:our-own", reflection="never", approval="auto"))
     yield doors
     doors.session.close()
 
@@ -279,7 +279,7 @@ def test_headless_question_hides_the_key(
             OPENAI.reply(f"```python\n{PRINT_KEY}\nkey\n```"),
             OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}."),
         ]
-        settings = load_settings(model="openai:our-own", approval="auto")
+        settings = load_settings(model="openai:our-own", reflection="never", approval="auto")
         assert ask_once(f"is it {KEY}?", settings, [], as_json=as_json) == 0
         captured = capsys.readouterr()
         assert_masked(captured.out)
@@ -490,7 +490,7 @@ def service_with_three_keys(
 def opened_with_three_keys(service_with_three_keys: Service) -> Iterator[Opened]:
     store = Watched()
     session = Session(
-        load_settings(model="openai:our-own"),
+        load_settings(model="openai:our-own", reflection="never"),
         ProcessKernel(),
         HeadlessFrontend(),
         store=store,

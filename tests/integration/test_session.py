@@ -47,6 +47,10 @@ from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 
 
 def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
@@ -70,7 +74,7 @@ def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     open_session: OpenSession,
 ) -> None:
-    it = open_session(CODE, "It is 42.")
+    it = open_session(CODE, COMPLETE, "It is 42.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
     assert waiting.text == "made = 6 * 7\nprint(made)"
@@ -237,12 +241,12 @@ def test_a_resumed_session_has_its_skills_loaded(open_session: OpenSession, proj
 def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
     open_session: OpenSession,
 ) -> None:
-    it = open_session(CODE, "It is 42.", approval="auto")
+    it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
     assert it.run("answer = ask('make it'); print(answer, made)").text == "It is 42. 42\n"
 
 
 def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> None:
-    it = open_session("```python\nask('more')\n```", "No.", approval="auto")
+    it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.ask_and_wait("go")
     assert (
         "Code from the model or an agent cannot call ask()"
@@ -307,7 +311,7 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
 def test_overwritten_output_is_sent_in_its_final_form(
     open_session: OpenSession,
 ) -> None:
-    it = open_session("It is done.")
+    it = open_session("It is done.", COMPLETE)
     ended = it.run(
         "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0"
     )
@@ -390,6 +394,7 @@ def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
 # Copies of a saved session that begin as it was before a cell, and what is told of a long past.
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+COMPLETE_TEXT = '{"is_complete": true, "reasoning": "", "next_action": ""}'
 OpenSaved = Callable[..., Session]
 
 
@@ -399,7 +404,7 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
     opened: list[Session] = []
     replay = project / "replay.jsonl"
     replay.write_text(
-        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, "Done.")),
+        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE_TEXT, "Done.")),
         "utf-8",
     )
 

@@ -68,21 +68,28 @@ def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
     ) == (before, None, None)
 
 
-def test_turn_limit_changes_during_a_session(
+def test_turn_limit_and_reflection_change_during_a_session(
     open_session: OpenSession,
 ) -> None:
     it = open_session(
         *CODE,
+        {"text": "x", "match": "is_complete"},
         {"text": "The end.", "repeat": True},
         approval="auto",
     )
     _ = it.session.agent.agent
+    assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
     wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
     it.session.submit("ask", "go")
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
     ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
     assert len(ran) == 2
+    assert not [
+        record
+        for record in it.store.records
+        if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"
+    ]
 
 
 def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, cells: Cells) -> None:
@@ -135,11 +142,13 @@ def test_cost_limit_and_history_length_change_during_a_session(
 def test_both_models_are_recreated(open_session: OpenSession, key: str, value: float) -> None:
     it = open_session(reflection_model="demo")
     agent = it.session.agent.agent
-    answering, checking = agent._nodes.llm, agent._summary_llm
+    answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
     assert checking is not None
     assert change_setting(it.session, key, value)
-    wait_for(lambda: agent._nodes.llm is not answering and agent._summary_llm is not checking)
-    assert agent._summary_llm is not None
+    wait_for(
+        lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking
+    )
+    assert agent._nodes.reflection_llm is not None
 
 
 def test_newest_of_two_pending_changes_wins(
@@ -224,7 +233,7 @@ def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
 def test_process_starts_while_a_question_is_typed_and_answers_it(
     fake: FakeClaude, open_session: OpenSession
 ) -> None:
-    it = open_session(model="claude")
+    it = open_session(model="claude", reflection="never")
     it.session.agent.warm_up()
     wait_for(lambda: fake.starts)
     assert fake.prompts == []
@@ -263,7 +272,7 @@ class Windows(logging.Handler):
 def test_token_count_of_the_provider_is_used(
     open_session: OpenSession, service: Service, protocol: Protocol
 ) -> None:
-    it = open_session(model=protocol.spec)
+    it = open_session(model=protocol.spec, reflection="never")
     windows = Windows(it)
     service.replies = [protocol.reply("Yes.")]
     it.session.agent.ask("one?")
@@ -273,7 +282,7 @@ def test_token_count_of_the_provider_is_used(
 
 
 def test_missing_count_is_estimated(open_session: OpenSession, service: Service) -> None:
-    it = open_session(model=OPENAI.spec)
+    it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     end = [piece for piece in OPENAI.end if b"usage" not in piece]
     service.replies = [
@@ -290,12 +299,12 @@ def test_missing_count_is_estimated(open_session: OpenSession, service: Service)
 def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
     open_session: OpenSession, service: Service
 ) -> None:
-    it = open_session(model="openai:our-own-model")
+    it = open_session(model="openai:our-own-model", reflection="never")
     windows = Windows(it)
     service.replies = [OPENAI.reply("Yes.")]
     it.session.agent.ask("one?")
     assert not windows.reported
-    it = open_session(model=OPENAI.spec)
+    it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     service.replies = [Reply([b"no"], 400)]
     with pytest.raises(Exception, match=r"."):
@@ -304,7 +313,7 @@ def test_no_window_is_reported_for_an_unknown_size_or_after_a_failure(
 
 
 def test_summary_makes_the_window_use_smaller(open_session: OpenSession, service: Service) -> None:
-    it = open_session(model=OPENAI.spec)
+    it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     service.replies = [OPENAI.reply("All about pears. " * 500)]
     it.session.agent.ask("one?")

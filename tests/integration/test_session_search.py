@@ -284,9 +284,14 @@ def test_late_answer_becomes_a_new_variable(
 
 def test_model_code_can_search_too(open_session: OpenSession) -> None:
     code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
+    complete = {
+        "match": "is_complete",
+        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    }
     it = open_session(
         PART,
         HAND_DOWN,
+        complete,
         {"match": "where are", "text": code},
         "Twenty in all.",
         approval="auto",

@@ -20,6 +20,10 @@ from tests import tags
 from tests.integration.sessions import OpenSession
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+COMPLETE = {
+    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
+    "match": "is_complete",
+}
 
 
 def test_undo_is_reported_to_the_panes_the_model_and_the_store(
@@ -61,7 +65,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
 def test_an_answer_with_two_cells_is_undone_in_one_step(
     open_session: OpenSession,
 ) -> None:
-    it = open_session(TWICE, "Done.", approval="auto")
+    it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
     it.ask_and_wait("add two")
     while it.session.agent.in_turn:

@@ -109,7 +109,7 @@ def test_every_setting_is_printed_with_its_source(
     mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = write(project / ".mahtab" / "config.toml", "reload = true\n")
-    write(project / ".env", "MAHTAB_MAX_TURNS=7\n")
+    write(project / ".env", "MAHTAB_REFLECTION=never\n")
     trust_project()
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     shown = rows(run_config("--set", "rlm_max_usd=0.5"))
@@ -117,7 +117,7 @@ def test_every_setting_is_printed_with_its_source(
     assert shown["theme"] == ["nord", f"{mine}, line 2"]
     assert shown["keymap.help"] == ["f11", f"{mine}, line 7"]
     assert shown["reload"] == ["true", f"{own}, line 1"]
-    assert shown["max_turns"] == ["7", ".env, line 1"]
+    assert shown["reflection"] == ["never", ".env, line 1"]
     assert shown["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
     assert shown["rlm_max_usd"] == ["0.5", "command line"]
     assert shown["approval"] == ["ask", "default"]

@@ -16,6 +16,7 @@ from mahtab_tui.agent import (
     create_initial_state,
     create_repl_graph,
     run_graph,
+    should_continue,
     should_execute,
 )
 from mahtab_tui.agent.repl_agent import ReplAgent
@@ -23,7 +24,7 @@ from mahtab_tui.bus.records import Decision
 from mahtab_tui.llm.scripted import ScriptedChatModel
 from mahtab_tui.settings.model import ApprovalMode
 from tests import tags
-from tests.agents import Desk, code, last_text, words
+from tests.agents import COMPLETE, Desk, code, last_text, words
 
 
 def test_graph_simple_text_response(desk: Desk) -> None:
@@ -40,18 +41,35 @@ def test_graph_simple_text_response(desk: Desk) -> None:
 
 def test_graph_code_then_done(desk: Desk) -> None:
     desk.namespace["data"] = [1, 2, 3]
-    state = desk.run(code("total = sum(data)\ntotal"), words("The total is 6."))
+    state = desk.run(code("total = sum(data)\ntotal"), COMPLETE, words("The total is 6."))
     assert desk.namespace["total"] == 6
     assert state["current_response"] == "The total is 6."
-    assert desk.doings() == ["thinking", "thinking", "done"]
+    assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
     assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
 
 
 def test_code_in_the_closing_answer_is_shown_and_not_run(desk: Desk) -> None:
-    state = desk.run(code("a = 1"), code("b = 2", words="You could also:"), max_turns=1)
+    state = desk.run(code("a = 1"), COMPLETE, code("b = 2", words="You could also:"))
     assert "b" not in desk.namespace
     assert state["current_response"].startswith("You could also:")
     assert desk.doings()[-1] == "done"
+
+
+def test_reflection_on_error_runs_only_after_errors(desk: Desk) -> None:
+    state = desk.run(
+        code("a = 1"),
+        code("1 / 0"),
+        COMPLETE,
+        words("It cannot be divided."),
+        reflection="on_error",
+    )
+    assert desk.doings() == ["thinking", "thinking", "reflecting", "thinking", "done"]
+    assert state["current_response"] == "It cannot be divided."
+
+
+def test_reflection_has_its_own_model(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), words("Done."), reflection_llm=desk.replay(COMPLETE))
+    assert state["current_response"] == "Done."
 
 
 class Breaking(ScriptedChatModel):
@@ -79,12 +97,12 @@ def test_answer_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -
 
 
 def test_invalid_unicode_output_passes_through_the_state(desk: Desk) -> None:
-    state = desk.run(code("print(chr(0xd800), 'so')"), words("Done."))
+    state = desk.run(code("print(chr(0xd800), 'so')"), COMPLETE, words("Done."))
     assert state["execution_results"][0]["output"] == "\ufffd so\n"
 
 
 def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Desk) -> None:
-    desk.run(code("a = 1"), words("Done."))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
     shown = (
         tags.ASSISTANT_CHAT_STREAM,
         tags.ASSISTANT_CHAT,
@@ -111,6 +129,8 @@ def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Des
         "".join(record.text for record in streamed if record.attrs["kind"] == "code").strip()
         == "a = 1"
     )
+    everything = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    assert "is_complete" not in everything, "the check is not streamed"
 
 
 class Whole(BaseChatModel):
@@ -177,12 +197,28 @@ def test_should_execute() -> None:
     assert should_execute(state) == "end"
 
 
+@pytest.mark.parametrize(
+    ("complete", "turns", "stopped", "onward"),
+    [
+        (False, 1, False, "generate"),
+        (True, 1, False, "close"),
+        (False, 5, False, "close"),
+        (False, 1, True, "end"),
+    ],
+)
+def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str) -> None:
+    state = create_initial_state("what is it?")
+    state["reflection"] = {"is_complete": complete, "reasoning": "", "next_action": ""}
+    state["turn_count"], state["stopped"] = turns, stopped
+    assert should_continue(state) == onward
+
+
 # Every answer that the person can give to a block that waits.
 
 
 def test_run(desk: Desk) -> None:
     desk.decide(Decision("run"))
-    desk.run(code("a = 1"), words("Done."))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == 1
     waiting, decided = desk.of(tags.APPROVAL)
     assert waiting.text == decided.text == "a = 1"
@@ -201,7 +237,7 @@ def test_run(desk: Desk) -> None:
 
 def test_waiting_block_appears_under_its_streamed_code_and_runs_as_it(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("run"))
-    desk.run(code("a = 1", "b = 2"), words("Done."))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     drawn = {
         (r.attrs["step"], r.attrs["block"])
         for r in desk.of(tags.ASSISTANT_CHAT_STREAM)
@@ -213,7 +249,7 @@ def test_waiting_block_appears_under_its_streamed_code_and_runs_as_it(desk: Desk
 
 def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = 2"))
-    state = desk.run(code("a = 1"), words("Done."))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == 2
     assert desk.approvals() == ["waiting", "edited"]
     assert desk.of(tags.APPROVAL)[1].text == "a = 2"
@@ -224,7 +260,7 @@ def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
 
 def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = 1"))
-    state = desk.run(code("a = 1"), words("Done."))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.approvals() == ["waiting", "run"]
     assert "edited" not in str(state["messages"][2].text)
 
@@ -284,7 +320,7 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
 
 def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
     desk.decide(Decision("all"))
-    desk.run(code("a = 1", "b = 2"), words("Done."))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     assert desk.namespace["b"] == 2
     assert desk.approvals() == ["waiting", "run"]
     assert desk.host.info.approval == "auto"
@@ -292,7 +328,7 @@ def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
 
 def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:
     for _ in range(2):
-        desk.run(code("a = 1"), words("Done."))
+        desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.approvals() == []
     assert sum("your permissions" in text for text in desk.notices("warning")) == 1
 
@@ -332,7 +368,7 @@ def test_blocks_after_refused_code_do_not_run(desk: Desk) -> None:
 
 def test_replacement_written_by_the_user_runs_unchanged(desk: Desk) -> None:
     desk.decide(Decision("run", code="a = '\x1b'"))
-    desk.run(code("a = 1"), words("Done."))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == "\x1b"
 
 
@@ -390,6 +426,18 @@ def test_stop_while_code_runs(desk: Desk) -> None:
     assert desk.doings() == ["thinking", "stopped"]
     assert 'status="interrupted"' in str(agent.messages[-1].text)
     assert "b" not in desk.namespace
+
+
+def test_stop_while_the_result_is_checked(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}),
+        reflection="always",
+    )
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
+    agent.ask_sync("count")
+    assert desk.doings() == ["thinking", "reflecting", "stopped"]
+    assert desk.notices("warning")[1:] == [], "a check that was stopped is no check that failed"
 
 
 def test_stop_before_the_first_token(desk: Desk) -> None:

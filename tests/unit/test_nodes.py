@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
 
 from mahtab_tui.agent import (
     ReplAgent,
+    build_reflection_prompt,
     create_initial_state,
     create_repl_graph,
     run_graph,
 )
-from mahtab_tui.agent.graph import AgentState
+from mahtab_tui.agent.graph import AgentState, ReflectionMode
 from mahtab_tui.agent.host import ExecutionResult
-from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.nodes import Nodes, parse_reflection
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests import tags
-from tests.agents import Desk, code, last_text, words
+from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 # The nodes of the graph, one at a time.
 
@@ -207,6 +211,9 @@ def test_long_output_is_sent_with_both_ends() -> None:
     assert len(rendered) < LIMIT + 200
     assert ">first" in rendered
     assert "last<" in rendered
+    judged = build_reflection_prompt("how many?", [result])
+    assert len(judged) < 6_000
+    assert "last<" in judged
 
 
 @pytest.mark.parametrize("output", ["\ud800", "\x00\x1b]52;c;AAAA\x07", "\r50%\r100%"])
@@ -217,13 +224,65 @@ def test_printed_output_can_always_be_sent(desk: Desk, output: str) -> None:
     assert not set("\x00\x1b\r\ud800") & set(text)
 
 
+def test_reflect_node(desk: Desk) -> None:
+    state = answered(
+        "", turn_count=1, messages=[HumanMessage("what is it?"), HumanMessage("results")]
+    )
+    emitted: list[Record] = []
+    complete = desk.nodes(COMPLETE).reflect(state, emitted.append)
+    assert complete == {
+        "reflection": {"is_complete": True, "reasoning": "It is right.", "next_action": ""},
+        "stopped": False,
+    }
+    assert emitted[0].attrs["state"] == "reflecting"
+    assert [record.attrs["source"] for record in desk.of(tags.USAGE)] == ["reflection"]
+    incomplete = desk.nodes(INCOMPLETE).reflect(state, emitted.append)
+    assert incomplete["reflection"]["is_complete"] is False
+    assert (
+        incomplete["messages"][-1].text
+        == "results\n\nA check found that this is not complete yet. Half is missing. Do the rest."
+    )
+    assert [message.text for message in state["messages"]] == ["what is it?", "results"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [words("Yes, looks fine!"), {"error": "The model is away."}, words('{"is_complete": "maybe"}')],
+)
+def test_reflect_node_accepts_an_unreadable_judgement_with_a_warning(
+    desk: Desk, line: dict[str, Any]
+) -> None:
+    emitted: list[Record] = []
+    update = desk.nodes(line).reflect(answered("", turn_count=1), emitted.append)
+    assert update["reflection"]["is_complete"] is True
+    assert "counts as complete" in emitted[-1].text
+    assert emitted[-1].attrs["level"] == "warning"
+
+
+def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
+    nodes, state = (
+        desk.nodes(COMPLETE | {"match": r"(?s)first_step.*second_step"}),
+        ready("first_step = 1"),
+    )
+    state.update(nodes.execute(state))  # type: ignore[typeddict-item]
+    state.update(
+        {"step": 1, "block": 0, "code_blocks": ["second_step = 2"], "decision": Decision("run")}
+    )
+    state.update(nodes.execute(state))  # type: ignore[typeddict-item]
+    assert nodes.reflect(state, lambda record: None)["reflection"]["reasoning"] == "It is right."
+
+
 def test_close_node_reports_when_the_turns_are_used_up(desk: Desk) -> None:
     emitted: list[Any] = []
-    nodes = desk.nodes(words("Not quite.", match="used all . runs"))
+    nodes = desk.nodes(
+        words("Not quite.", match="used all . runs"), words("Done.", match="from what was printed")
+    )
     state = answered("", turn_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, emitted.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])
     assert emitted[0].attrs["state"] == "max-turns"
+    state["reflection"] = {"is_complete": True, "reasoning": "", "next_action": ""}
+    assert nodes.close(state, emitted.append)["current_response"] == "Done."
 
 
 # How a question ends: with an answer from the output, by a separate check, when code repeats
@@ -249,33 +308,37 @@ class Script(NamedTuple):
     decision: Decision = Decision("run")
 
 
-KINDS: dict[str, tuple[Callable[[int], Script], int]] = {
-    "one cell": (lambda n: Script([[f"total = sum(range({n}))\ntotal"]]), 2),
+KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
+    "one cell": (lambda n: Script([[f"total = sum(range({n}))\ntotal"]]), 3, 2),
     "several blocks": (
         lambda n: Script([[f"part{i} = {n} * {i}" for i in range(2 + n % 3)]]),
+        3,
         2,
     ),
-    "two cells": (lambda n: Script([[f"first = {n}"], ["second = first + 1"]]), 3),
-    "more cells": (lambda n: Script([[f"step = {i} + {n}"] for i in range(4)]), 5),
+    "two cells": (lambda n: Script([[f"first = {n}"], ["second = first + 1"]]), 5, 3),
+    "more cells": (lambda n: Script([[f"step = {i} + {n}"] for i in range(4)]), 9, 5),
     "an error that is mended": (
         lambda n: Script([[f"before = {n}\n{ERRORS[n % 10]}"], [f"after = {n}"]]),
+        5,
         3,
     ),
     "an error in the first of two blocks": (
         lambda n: Script([[ERRORS[n % 10], f"never = {n}"], [f"after = {n}"]]),
+        5,
         3,
     ),
-    "no end": (lambda n: Script([[f"again = {i} + {n}"] for i in range(9)]), 6),
-    "errors to the end": (lambda n: Script([[ERRORS[(n + i) % 10]] for i in range(9)]), 6),
-    "words only": (lambda n: Script([]), 1),
-    "skipped": (lambda n: Script([[f"unwanted = {n}"]], Decision("skip", reason=f"no, {n}")), 2),
-    "stopped": (lambda n: Script([[f"unwanted = {n}"]], Decision("stop")), 1),
+    "no end": (lambda n: Script([[f"again = {i} + {n}"] for i in range(9)]), 11, 6),
+    "errors to the end": (lambda n: Script([[ERRORS[(n + i) % 10]] for i in range(9)]), 11, 6),
+    "words only": (lambda n: Script([]), 1, 1),
+    "skipped": (lambda n: Script([[f"unwanted = {n}"]], Decision("skip", reason=f"no, {n}")), 2, 2),
+    "stopped": (lambda n: Script([[f"unwanted = {n}"]], Decision("stop")), 1, 1),
     "edited": (
         lambda n: Script([[f"value = {n}"]], Decision("run", code=f"value = {n} + 1")),
+        3,
         2,
     ),
 }
-"""A script of each kind, and its number of calls."""
+"""A script of each kind, and its number of calls with a separate check and without."""
 
 
 class Worker(ScriptedChatModel):
@@ -300,34 +363,57 @@ class Worker(ScriptedChatModel):
 
     def _next_answer(self, last: str) -> str:
         done = self.given >= len(self.script.steps)
+        if '"is_complete"' in last:
+            return str((COMPLETE if done else INCOMPLETE)["text"])
         if "Now answer in one or two sentences" in last or "skipped this code" in last or done:
             return "That is all."
         self.given += 1
         return str(code(*self.script.steps[self.given - 1])["text"])
 
 
-def ended(desk: Desk, script: Script) -> Worker:
+class End(NamedTuple):
+    namespace: dict[str, Any]
+    answer: str
+    cells: list[str]
+    doing: str
+    turns: int
+    stopped: bool
+
+
+def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End, Worker]:
     desk.records.clear()
     desk.namespace.clear()
     worker = Worker(script=script)
-    graph = create_repl_graph(worker, desk.host, MAX_TURNS)
-    run_graph(graph, create_initial_state("what is it?"), desk.host)
-    return worker
+    graph = create_repl_graph(worker, desk.host, MAX_TURNS, reflection=reflection)
+    state = run_graph(graph, create_initial_state("what is it?"), desk.host)
+    cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
+    made = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
+    return End(
+        made,
+        state["current_response"],
+        cells,
+        desk.doings()[-1],
+        state["turn_count"],
+        state["stopped"],
+    ), worker
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_questions_of_every_kind_end(desk: Desk, kind: str) -> None:
-    make, calls = KINDS[kind]
-    for number in range(len(ERRORS) if kind.startswith("an error") else 1):
+def test_questions_of_every_kind_end_as_with_a_separate_check(desk: Desk, kind: str) -> None:
+    make, checked_calls, calls = KINDS[kind]
+    for number in range(len(ERRORS) if kind.startswith("an error") else 3):
         script = make(number)
         if script.decision != Decision("run"):
             desk._reactions.clear()
             desk.decide(*[script.decision] * 20)
-        assert ended(desk, script).calls == calls
+        checked, checked_worker = end_of(desk, script, "always")
+        answered, worker = end_of(desk, script, "never")
+        assert answered == checked
+        assert (checked_worker.calls, worker.calls) == (checked_calls, calls)
 
 
 def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
-    worker = ended(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]))
+    _, worker = end_of(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]), "never")
     _, failed, printed, silent = worker.asked
     assert failed.endswith("It failed. Write the corrected code block.")
     assert printed.endswith(", without code: what is it?")
@@ -336,7 +422,7 @@ def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
         "It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?"
     )
     desk.decide(Decision("skip"))
-    skipped = ended(desk, Script([["a = 1"]]))
+    _, skipped = end_of(desk, Script([["a = 1"]]), "never")
     assert skipped.asked[1] == "The person skipped this code (block 1)."
 
 
@@ -347,6 +433,7 @@ def test_repeated_code_does_not_run_again_and_the_question_ends(desk: Desk, agai
         code("n += 1\nprint(n)"),
         code(again),
         words("It is 1.", match="not run again"),
+        reflection="never",
     )
     assert (desk.namespace["n"], state["current_response"]) == (1, "It is 1.")
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
@@ -362,6 +449,7 @@ def test_repeated_failed_code_is_asked_for_differently_once(desk: Desk) -> None:
         failing,
         code("print(5)") | {"match": "The same code fails again"},
         words("It is 5."),
+        reflection="never",
     )
     assert state["current_response"] == "It is 5."
     desk.records.clear()
@@ -370,6 +458,7 @@ def test_repeated_failed_code_is_asked_for_differently_once(desk: Desk) -> None:
         failing,
         failing,
         words("I could not.", match="All attempts failed"),
+        reflection="never",
     )
     assert state["current_response"] == "I could not."
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
@@ -377,12 +466,22 @@ def test_repeated_failed_code_is_asked_for_differently_once(desk: Desk) -> None:
 
 def test_only_the_new_code_of_an_answer_runs(desk: Desk) -> None:
     desk.namespace["n"] = 0
-    state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."))
+    state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."), reflection="never")
     assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (
         1,
         1,
         "m is 1.",
     )
+
+
+def test_short_output_can_be_the_answer_alone(desk: Desk) -> None:
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")),
+        output_answers=True,
+    )
+    assert agent.ask_sync("what is it?") == "42"
+    assert agent.ask_sync("and now?") == "Long."
 
 
 def test_output_is_the_answer_when_the_model_ends_without_words(desk: Desk) -> None:
@@ -445,3 +544,53 @@ def test_figures_before_code_are_marked_unless_the_code_contains_them(desk: Desk
     ReplAgent(desk.host, desk.replay(answer, words("a and b."))).ask_sync("Which cars come first?")
     figures = desk.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
     assert [(figure["text"], figure["found"]) for figure in figures] == [("57", False), ("2", True)]
+
+
+# The check of a result: its prompt, and what is read from its answer.
+
+
+def result(code: str, output: str) -> ExecutionResult:
+    return ExecutionResult(
+        step=0, block=0, cell=4, code=code, output=output, is_error=False, status="ok", note=""
+    )
+
+
+def test_the_prompt_has_the_question_the_code_and_the_output() -> None:
+    prompt = build_reflection_prompt("how many {rows}?", [result("len(df)", "42")])
+    assert "how many {rows}?" in prompt
+    assert '<assistant-repl-in cell="4">len(df)</assistant-repl-in>' in prompt
+    assert '<assistant-repl-out cell="4" status="ok">42</assistant-repl-out>' in prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ('{"is_complete": true, "reasoning": "yes", "next_action": ""}', True),
+        ('```json\n{"is_complete": false}\n```', False),
+        ('I think {x} is right.\n{"is_complete": true} That is all {…}.', True),
+        (
+            'First {"is_complete": false}, but in the end {"is_complete": true, "reasoning": "a } and a {"}',
+            True,
+        ),
+        ("", None),
+        ("yes", None),
+        ("{}", None),
+        ('{"is_complete": "true"}', None),
+        ('{"is_complete": 1}', None),
+        ('["is_complete"]', None),
+        ('{"a":' * 3_000, None),
+        ("{" * 20_000, None),
+        ('{"is_complete": true', None),
+    ],
+)
+def test_judgement_is_found_in_surrounding_text(text: str, complete: bool | None) -> None:
+    found = parse_reflection(text)
+    assert (found and found["is_complete"]) is complete
+
+
+@given(st.booleans(), st.text(), st.text(), st.text(st.characters(blacklist_characters="{")))
+def test_every_judgement_can_be_parsed(
+    complete: bool, reasoning: str, action: str, after: str
+) -> None:
+    given = {"is_complete": complete, "reasoning": reasoning, "next_action": action}
+    assert parse_reflection(f"So: {json.dumps(given)}{after}") == given

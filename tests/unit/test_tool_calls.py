@@ -6,10 +6,13 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -22,10 +25,10 @@ from pydantic import BaseModel
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.agent.tool_calls import MOST_CALLS
+from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.tools import BUILTIN, Tool, Workplace
+from mahtab_tui.tools import Tool, Workplace
 from tests import tags
 from tests.agents import Desk, code, words
 from tests.skills import trust_skills, write_skill
@@ -70,7 +73,11 @@ waiting, heeding, leaving = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the tools above; to be named before `desk`."""
-    monkeypatch.setattr("mahtab_tui.tools.BUILTIN", (*BUILTIN, waiting, heeding, leaving))
+    found = EntryPoints(
+        EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
+        for name in ("waiting", "heeding", "leaving")
+    )
+    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ def run(
     desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
 ) -> tuple[AgentState, Caller]:
     model = Caller(answers=list(answers), **more)
-    graph = create_repl_graph(model, desk.host, tools=desk.session.tools())
+    graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
     return run_graph(graph, create_initial_state("what is it?"), desk.host), model
 
 
@@ -242,7 +249,7 @@ def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Des
             text_answer("So it is."),
         ]
     )
-    graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools())
+    graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
     state = run_graph(graph, create_initial_state("what is it?"), desk.host)
     assert state["current_response"] == "So it is."
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
@@ -324,6 +331,86 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
         (True, "") if ends == "stopped" else (False, "The line is dead.")
     )
     assert (answer.message, list(answer.calls)) == (None, [])
+
+
+# Tool calls that a model writes as text are made or refused, and never run as Python; tags that it
+# copies are taken off.
+
+TOOLS = ("read_file", "search_code")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "read_file", "arguments": {"path": "app.py"}}',
+        '```json\n{"name": "read_file", "arguments": {"path": "app.py"}}\n```',
+        "```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```",
+        "```\n[{'tool': 'read_file', 'args': {'path': 'app.py'}}]\n```",
+        '<tool_call>\n{"name": "read_file", "arguments": {"path": "app.py"}}\n</tool_call>',
+        '<tool_call>{"name": "read_file", "arguments": "{\\"path\\": \\"app.py\\"}"}',
+        '{"type": "function", "function": {"name": "read_file", "parameters": {"path": "app.py"}}}',
+    ],
+)
+def test_written_call_is_parsed(text: str) -> None:
+    rest, (call,) = parse_written_calls(
+        f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS
+    )
+    assert (call["name"], call["arguments"], call["problem"]) == (
+        "read_file",
+        {"path": "app.py"},
+        "",
+    )
+    assert rest in ("", "Let me see.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nconfig = {'name': 'read_file', 'arguments': {}}\n```",
+        "```python\n{'name': 'Ann', 'age': 3}\n```",
+        '```json\n{"rows": [1, 2]}\n```',
+        'A call looks like {"name": "read_file", "arguments": {}}.',
+        "```json\n" + "[" * 10_000 + "\n```",
+        "{" * 50_000,
+    ],
+)
+def test_other_text_is_unchanged(text: str) -> None:
+    assert parse_written_calls(text, TOOLS) == (text, [])
+
+
+@given(st.text(alphabet="`{}[]<>_tol/c ='\"name\n:,python", max_size=200))
+def test_any_text_is_accepted(text: str) -> None:
+    parse_written_calls(text, TOOLS)
+
+
+def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
+    model = Caller(
+        answers=[
+            text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
+            text_answer("x is one."),
+        ]
+    )
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
+    assert agent.ask_sync("what is x?") == "x is one."
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
+    call, result = model.asked[1][-2:]
+    assert isinstance(call, AIMessage)
+    assert call.tool_calls[0]["name"] == "read_file"
+    assert "x = 1" in result.text
+
+
+def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
+    desk: Desk,
+) -> None:
+    text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
+    agent = ReplAgent(
+        desk.host,
+        desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")),
+        tools=desk.session.tools(),
+    )
+    assert agent.ask_sync("what is x?") == "I see."
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
 def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:

@@ -37,6 +37,8 @@ WAITS: dict[str, object] = {
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
+    "output_answers": True,
+    "reflection": "always",
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
@@ -146,6 +148,7 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
 
     changed = {
         "provider": "ollama",
+        "reflection": "on_error",
         "viewer": "auto",
         "keymap": {"help": "f3"},
         "code_dir": "..",
