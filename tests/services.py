@@ -245,12 +245,12 @@ _CLAUDE: dict[str, Any] = {
     "type": "message",
     "role": "assistant",
     "content": [],
-    "model": "claude-haiku-4-5",
+    "model": "claude-sonnet-4-5",
     "stop_reason": None,
     "stop_sequence": None,
 }
 ANTHROPIC = Protocol(
-    "anthropic:claude-haiku-4-5",
+    "anthropic:claude-sonnet-4-5",
     lambda words: _event(
         "content_block_delta", index=0, delta={"type": "text_delta", "text": words}
     ),

@@ -1,4 +1,4 @@
-"""A client for chat models behind HTTP, in the protocol of `chat_protocols`."""
+"""A client for chat models behind HTTP, in the protocols of `chat_protocols`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import Message as Headers
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,10 +27,14 @@ from mahtab_tui.llm.base import (
     explain_error,
     no_response_error,
 )
-from mahtab_tui.llm.chat_protocols import Answer, ChatChunk, Message, request_body, to_count
-
-if TYPE_CHECKING:
-    from mahtab_tui.llm.providers import Dialect
+from mahtab_tui.llm.chat_protocols import (
+    PROTOCOLS,
+    ChatChunk,
+    CompletionAnswer,
+    Dialect,
+    Message,
+    to_count,
+)
 
 _PIECE = 65_536
 _IDLE_SECONDS = 30.0
@@ -290,11 +294,14 @@ class ChatClient:
         seconds without a byte before an answer is abandoned."""
         self.model = model
         self._dialect: Dialect = dialect
+        self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        if dialect == "openrouter":
+        if dialect == "anthropic":
+            headers = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+        elif dialect == "openrouter":
             headers["X-Title"] = "mahtab-tui"
         self._service = HttpService(address, headers)
         self._facts: ServerFacts | None = None
@@ -325,7 +332,7 @@ class ChatClient:
         """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
         its place."""
         options = {name: value for name, value in options.items() if value is not None}
-        body = request_body(self._dialect, self.model, messages, options)
+        body = self._protocol.body(self._dialect, self.model, messages, options)
         exchange = Exchange(self._service, self._timeout)
         with self._lock:
             self._running[exchange] = put
@@ -353,18 +360,20 @@ class ChatClient:
         return self._facts or ServerFacts()
 
     def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
-        answer = Answer()
+        answer = self._protocol()
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
-            exchange.send("POST", "/chat/completions", json.dumps(body).encode())
+            exchange.send("POST", self._protocol.path, json.dumps(body).encode())
             self._check_status(exchange)
             for event in answer.events(exchange):
                 for chunk in answer.fold(event):
                     put(chunk)
+                if answer.ended:
+                    break
             if not answer.begun:
                 raise ModelError(NOT_AN_ANSWER)
-            if not answer.reason:
+            if not answer.reason and not answer.ended:
                 raise ModelError(BROKE_OFF)
             if answer.reason == "error":
                 raise ModelError("The service ended the answer with an error.")

@@ -1,27 +1,31 @@
-"""The protocol of chat models: OpenAI's Chat Completions."""
+"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
 
 if TYPE_CHECKING:
     from mahtab_tui.llm.chat_client import Exchange
-    from mahtab_tui.llm.providers import Dialect
 
+Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
+_ANSWER_TOKENS = 32_000
+"""Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
 
 
 class TokenUsage(NamedTuple):
     read: int
     written: int
     from_cache: int
+    to_cache: int = 0
+    """Written to the cache, which costs more; part of those read."""
 
 
 class ToolCallPiece(NamedTuple):
@@ -112,7 +116,37 @@ def to_count(value: object) -> int | None:
     return value if 0 <= value < 1 << 53 else None
 
 
-def request_body(
+class Answer:
+    path: ClassVar[str]
+    body: ClassVar[staticmethod[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]]
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.ended = False
+        self.reason = ""
+        self.usage: TokenUsage | None = None
+        self._model = ""
+
+    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+        return map(_parse_event, read_events(read_lines(exchange.pieces())))
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        raise NotImplementedError
+
+    def end(self) -> AnswerEnd:
+        return AnswerEnd(self._model, self.reason, self.usage)
+
+    def _note_model(self, event: Mapping[str, Any]) -> None:
+        if event.get("error"):
+            raise ServiceError(event)
+        if isinstance(model := event.get("model"), str):
+            self._model = model
+
+
+# Chat Completions
+
+
+def completions_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
     body = {
@@ -132,14 +166,14 @@ def request_body(
     return body
 
 
-class Answer:
+class CompletionAnswer(Answer):
     """An answer of Chat Completions; later counts of tokens replace earlier ones."""
 
+    path = "/chat/completions"
+    body = staticmethod(completions_body)
+
     def __init__(self) -> None:
-        self.begun = False
-        self.reason = ""
-        self.usage: TokenUsage | None = None
-        self._model = ""
+        super().__init__()
         self._cost: object = None
         self._from_cache: int | None = None
         self._calls: list[str] = []
@@ -158,10 +192,7 @@ class Answer:
         self.ended = True
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        if event.get("error"):
-            raise ServiceError(event)
-        if isinstance(model := event.get("model"), str):
-            self._model = model
+        self._note_model(event)
         if isinstance(usage := event.get("usage"), dict):
             self._note_usage(usage)
         if isinstance(timings := event.get("timings"), dict):  # of llama.cpp
@@ -246,3 +277,251 @@ def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
                 last[name] = before + value
             elif value is not None:
                 last[name] = value
+
+
+# Ollama's protocol
+
+
+def ollama_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    names = {
+        call["id"]: call["function"]["name"]
+        for message in messages
+        for call in message.get("tool_calls", ())
+    }
+    sent = [_ollama_message(message, names) for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": sent, "stream": True}
+    if "max_tokens" in options:
+        options["num_predict"] = options.pop("max_tokens")
+    if options.pop("tool_choice", "auto") == "none":  # it has no such option
+        options.pop("tools", None)
+    for name in ("tools", "format", "think", "keep_alive"):
+        if options.get(name):
+            body[name] = options.pop(name)
+    body["options"] = options
+    return body
+
+
+def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
+    content = message.get("content") or ""
+    sent: dict[str, Any] = {"role": message["role"], "content": content}
+    if not isinstance(content, str):
+        texts = [block["text"] for block in content if block.get("type") == "text"]
+        urls = [block["image_url"]["url"] for block in content if block.get("type") == "image_url"]
+        sent["content"] = "\n".join(texts)
+        sent["images"] = [url.partition(";base64,")[2] for url in urls]
+    if calls := message.get("tool_calls"):
+        sent["tool_calls"] = [
+            {"function": {"name": each["name"], "arguments": json.loads(each["arguments"])}}
+            for each in (call["function"] for call in calls)
+        ]
+        if reasoning := message.get("reasoning_content"):
+            sent["thinking"] = reasoning
+    if (call_id := message.get("tool_call_id")) is not None:
+        sent["tool_name"] = names.get(call_id, "")
+    return sent
+
+
+class OllamaAnswer(Answer):
+    path = "/api/chat"
+    body = staticmethod(ollama_body)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
+
+    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+        return (_parse_event(line) for line in read_lines(exchange.pieces()) if line.strip())
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        self._note_model(event)
+        message = _mapping(event.get("message", {}))
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise ModelError(NOT_AN_ANSWER)
+        self.begun = self.begun or "message" in event
+        pieces = []
+        for call in calls:
+            function = _mapping(_mapping(call).get("function"))
+            name, arguments = str(function.get("name") or ""), function.get("arguments") or {}
+            pieces.append(ToolCallPiece(self._calls, _new_call_id(), name, json.dumps(arguments)))
+            self._calls += 1
+        chunk = ChatChunk(
+            _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
+        )
+        if any(chunk):
+            yield chunk
+        if event.get("done") is True:
+            self.ended = True
+            self.reason = str(event.get("done_reason") or "stop")
+            read, written = (
+                to_count(event.get(name)) for name in ("prompt_eval_count", "eval_count")
+            )
+            if read is not None and written is not None:
+                self.usage = TokenUsage(read, written, 0)
+
+
+# Anthropic's Messages
+
+
+def messages_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    options.setdefault("max_tokens", _ANSWER_TOKENS)
+    stop, tools = options.pop("stop", None), options.pop("tools", None)
+    choice = options.pop("tool_choice", None)
+    system = [_join_text(each.get("content")) for each in messages if each["role"] == "system"]
+    body = {"model": model, "messages": _turns(messages), "stream": True, **options}
+    if system:
+        body["system"] = "\n\n".join(system)
+    if stop:
+        body["stop_sequences"] = stop
+    if tools:
+        body["tools"] = [
+            {
+                "name": function["name"],
+                "description": function.get("description", ""),
+                "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+            }
+            for function in (tool["function"] for tool in tools)
+        ]
+        if isinstance(choice, str):
+            body["tool_choice"] = {"type": "any" if choice == "required" else choice}
+        elif choice is not None:
+            named = choice.get("function")
+            body["tool_choice"] = choice if named is None else {"type": "tool", **named}
+    return body
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Results of tools are the user's, and must stand together in the message after their calls."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message["role"] == "assistant" else "user"
+        blocks = [] if message["role"] == "system" else [*_blocks(message)]
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:  # empty messages are rejected
+            turns.append({"role": role, "content": blocks})
+    if len(turns) > 1 and turns[-1]["role"] == "user":
+        # A conversation that has gone on will go on: the service keeps it only on request.
+        turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    return turns
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+    content = message.get("content") or ""
+    if (call_id := message.get("tool_call_id")) is not None:
+        yield {"type": "tool_result", "tool_use_id": call_id, "content": _join_text(content)}
+        return
+    yield from message.get("reasoning_details", ())
+    blocks: list[dict[str, Any]] = content if isinstance(content, list) else []
+    for block in blocks or [{"type": "text", "text": content}]:
+        if block["type"] == "image_url":
+            head, is_data, data = (url := block["image_url"]["url"]).partition(";base64,")
+            source = {"type": "url", "url": url}
+            if is_data:
+                mime = head.removeprefix("data:")
+                source = {"type": "base64", "media_type": mime, "data": data}
+            yield {"type": "image", "source": source}
+        elif block.get("text"):
+            yield {"type": "text", "text": block["text"]}
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
+
+
+class AnthropicAnswer(Answer):
+    path = "/v1/messages"
+    body = staticmethod(messages_body)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[int, int] = {}
+        self._thoughts: dict[int, tuple[Mapping[str, Any], dict[str, list[str]]]] = {}
+        self._counts: dict[str, Any] = {}
+        """Each count is of the whole answer so far, and not all are repeated."""
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        kind = event.get("type")
+        if kind == "message_start":
+            self.begun = True
+            message = _mapping(event.get("message"))
+            self._note_model(message)
+            self._note_counts(message.get("usage"))
+        elif kind == "content_block_start":
+            yield from self._begin_block(_number(event), _mapping(event.get("content_block")))
+        elif kind == "content_block_delta":
+            yield from self._extend_block(_number(event), _mapping(event.get("delta")))
+        elif kind == "message_delta":
+            self.reason = str(_mapping(event.get("delta")).get("stop_reason") or self.reason)
+            self._note_counts(event.get("usage"))
+            self.usage = self._usage()
+        elif kind == "message_stop":
+            self.ended = True
+        else:  # an error, a sign of life, or something newer
+            self._note_model(event)
+
+    def end(self) -> AnswerEnd:
+        thoughts = [
+            {**block, **{name: "".join(texts) for name, texts in pieces.items()}}
+            for block, pieces in self._thoughts.values()
+        ]
+        return super().end()._replace(reasoning_details=thoughts)
+
+    def _begin_block(self, number: int, block: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        kind = block.get("type")
+        if kind in ("thinking", "redacted_thinking"):
+            self._thoughts[number] = block, {}
+        elif kind == "tool_use":
+            index = self._calls[number] = len(self._calls)
+            arguments = json.dumps(block["input"]) if block.get("input") else ""
+            call = ToolCallPiece(index, str(block.get("id")), str(block.get("name")), arguments)
+            yield ChatChunk(calls=[call])
+        elif text := _join_text(block.get("text")):
+            yield ChatChunk(text)
+
+    def _extend_block(self, number: int, delta: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        text, thinking = _join_text(delta.get("text")), _join_text(delta.get("thinking"))
+        if number in self._thoughts:
+            _, pieces = self._thoughts[number]
+            for name in ("thinking", "signature"):
+                if piece := _join_text(delta.get(name)):
+                    pieces.setdefault(name, []).append(piece)
+        if arguments := _join_text(delta.get("partial_json")):
+            if number not in self._calls:
+                raise ModelError(NOT_AN_ANSWER)
+            call = ToolCallPiece(self._calls[number], None, None, arguments)
+            yield ChatChunk(calls=[call])
+        elif text or thinking:
+            yield ChatChunk(text, thinking)
+
+    def _note_counts(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self._counts |= usage
+
+    def _usage(self) -> TokenUsage | None:
+        written = to_count(self._counts.get("output_tokens"))
+        fresh, from_cache, to_cache = (
+            to_count(self._counts.get(name)) or 0
+            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        )
+        if written is None:
+            return None
+        return TokenUsage(fresh + from_cache + to_cache, written, from_cache, to_cache)
+
+
+def _number(event: Mapping[str, Any]) -> int:
+    number = to_count(event.get("index"))
+    if number is None:
+        raise ModelError(NOT_AN_ANSWER)
+    return number
+
+
+PROTOCOLS: Mapping[Dialect, type[Answer]] = {
+    "anthropic": AnthropicAnswer,
+    "ollama": OllamaAnswer,
+}
+"""Other dialects are of `CompletionAnswer`."""

@@ -18,8 +18,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from mahtab_tui.llm.chat_client import ChatClient
-from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk
-from mahtab_tui.llm.providers import Dialect, Service
+from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
+from mahtab_tui.llm.providers import Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -38,6 +38,7 @@ class ChatService(BaseChatModel):
     key: str = ""
     secret: SecretStr = SecretStr("")
     max_tokens: int | None = None
+    num_ctx: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
@@ -46,8 +47,7 @@ class ChatService(BaseChatModel):
 
     @classmethod
     def of(cls, service: Service) -> ChatService:
-        fields = asdict(service) | {"secret": SecretStr(service.secret)}
-        return cls(**{name: value for name, value in fields.items() if name in cls.model_fields})
+        return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
 
     def model_post_init(self, context: Any, /) -> None:
         self._client = ChatClient(
@@ -65,11 +65,11 @@ class ChatService(BaseChatModel):
 
     @property
     def window(self) -> int | None:
-        return self._client.facts().window if self.dialect == "compatible" else None
+        return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
 
     @property
     def sees(self) -> bool | None:
-        if self.dialect == "openai":
+        if self.dialect in ("anthropic", "openai"):
             return True
         return self._client.facts().sees if self.dialect == "compatible" else None
 
@@ -93,7 +93,7 @@ class ChatService(BaseChatModel):
         run_manager: Any = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        fields = ("temperature", "top_p", "seed", "max_tokens")
+        fields = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
         if (choice := options.get("tool_choice")) is not None:
             options["tool_choice"] = _tool_choice(choice)
@@ -134,7 +134,7 @@ class ChatService(BaseChatModel):
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
         if (usage := end.usage) is not None:
-            details = InputTokenDetails(cache_read=usage.from_cache)
+            details = InputTokenDetails(cache_read=usage.from_cache, cache_creation=usage.to_cache)
             message.usage_metadata = {
                 "input_tokens": usage.read,
                 "output_tokens": usage.written,

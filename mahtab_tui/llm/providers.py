@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
@@ -20,6 +19,7 @@ from mahtab_tui.system import find_program
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.llm.chat_protocols import Dialect
     from mahtab_tui.settings.model import Settings
 
 Sampling = Mapping[str, float]
@@ -218,15 +218,12 @@ _ADDRESSES = {
 PROVIDERS = (*SERVICES, *SERVERS)
 _OWN = "openai_compatible"
 """Names the key of the service at `base_url`, which must not get the OpenAI key."""
-Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 _DIALECTS: Mapping[str, Dialect] = {
     "anthropic": "anthropic",
     "openai": "openai",
     "openrouter": "openrouter",
     "ollama": "ollama",
 }
-_PACKAGES = {"anthropic": "langchain_anthropic", "ollama": "langchain_ollama"}
-"""Packages of LangChain that speak the protocols of these providers."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
 """Context window requested from Ollama, which otherwise silently drops the beginning."""
@@ -314,20 +311,15 @@ def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
         raise ModelError(
             "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
         )
-    _check_package(provider, spec)
     _key(provider, spec, access.get("base_url"), access.get("api_keys"))
-
-
-def _check_package(provider: str, spec: str) -> None:
-    if provider in _PACKAGES and find_spec(_PACKAGES[provider]) is None:
-        package = _PACKAGES[provider].replace("_", "-")
-        raise ModelError(f"{spec} needs a package that is not installed: pip install {package}")
 
 
 def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one."""
     if (service := find_service(spec, **options)) is not None:
-        return service.make()
+        from mahtab_tui.llm.chat_service import ChatService
+
+        return ChatService.of(service)
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -360,20 +352,6 @@ class Service:
     max_tokens: int | None
     num_ctx: int | None = None
 
-    @property
-    def is_packaged(self) -> bool:
-        return self.provider in _PACKAGES
-
-    def make(self) -> BaseChatModel:
-        """Make a LangChain model. Raises `ModelError`."""
-        if self.is_packaged:
-            from mahtab_tui.llm.provider_packages import make_packaged
-
-            return make_packaged(self)
-        from mahtab_tui.llm.chat_service import ChatService
-
-        return ChatService.of(self)
-
 
 def find_service(
     spec: str,
@@ -388,7 +366,6 @@ def find_service(
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:
         return None
-    _check_package(provider, spec)
     if address is not None and not model:
         raise ModelError(f"Name a model as well, as in {provider}:NAME.")
     base_url = address or (options.get("base_url") if provider == "openai" else None)

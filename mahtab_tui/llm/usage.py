@@ -27,8 +27,6 @@ _PIECE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,8}|\d
 """About one token of text, code, output or JSON; `tests/data/token_counts.json` has counts of
 OpenAI's tokenizers to compare with."""
 _FRAME_TOKENS = 4
-_CACHE_TIMES = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-"""Tokens written to Anthropic's cache, as LangChain's package counts them."""
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
@@ -97,10 +95,8 @@ def reported_usage(
         model=str(metadata.get("model_name") or metadata.get("model") or ""),
         input_tokens=counts.get("input_tokens", 0),
         output_tokens=counts.get("output_tokens", 0),
-        cache_read_tokens=details.get("cache_read") or 0,
-        cache_creation_tokens=sum(
-            details.get(name) or 0 for name in ("cache_creation", *_CACHE_TIMES)
-        ),
+        cache_read_tokens=details.get("cache_read", 0),
+        cache_creation_tokens=details.get("cache_creation", 0),
     )
     if "cost_usd" in metadata:
         return used.changed(cost=metadata["cost_usd"])
@@ -116,6 +112,7 @@ def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
         input_tokens=end.usage.read,
         output_tokens=end.usage.written,
         cache_read_tokens=end.usage.from_cache,
+        cache_creation_tokens=end.usage.to_cache,
     )
     return with_cost(used, tariff.priced_as, end.cost)
 

@@ -378,6 +378,8 @@ class ServiceModel(Model):
         self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
         super().__init__(name, secrets, self._tariff)
         self._options = {"max_tokens": service.max_tokens, **sampling}
+        if service.num_ctx is not None:
+            self._options["num_ctx"] = service.num_ctx
         self._client = ChatClient(
             service.dialect,
             service.address,
@@ -628,11 +630,11 @@ class ChosenModels:
             provider, path = split_spec(full_name(name, options.get("provider")))
             if provider != "replay":
                 return self._of_langchain(name, sampling)
-        # Or LangChain is asked to send there what a model gets.
-        elif service.is_packaged or langsmith_variable():
+        elif langsmith_variable():  # LangChain is asked to send there what a model gets
             with IMPORTS.turn():
-                llm = service.make()
-            return self._of_langchain(llm, sampling)
+                from mahtab_tui.llm.chat_service import ChatService
+
+            return self._of_langchain(ChatService.of(service), sampling)
         if service is not None:
             return ServiceModel(service, name, self._secrets, sampling)
         check_sampling(name, sampling, (), "")

@@ -7,7 +7,7 @@ import threading
 from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
-from mahtab_tui.llm.providers import find_service, get_llm
+from mahtab_tui.llm.providers import get_llm
 from tests.services import Protocol, Reply, Service
 
 PATIENCE = 30.0
@@ -23,5 +23,4 @@ def ask(
 
 
 def get_key(protocol: Protocol) -> str:
-    service = find_service(protocol.spec)
-    return service.key if service else ""
+    return str(getattr(get_llm(protocol.spec), "key", ""))

@@ -15,13 +15,14 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from mahtab_tui.llm import chat_client, chat_protocols
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
-from mahtab_tui.llm.chat_protocols import ChatChunk, TokenUsage
+from mahtab_tui.llm.chat_protocols import ChatChunk, Dialect, TokenUsage
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.providers import Dialect, get_llm, with_sampling
+from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
 from tests.integration.asking import PATIENCE
 from tests.services import (
     ANTHROPIC,
+    OLLAMA,
     OPENAI,
     OPENROUTER,
     Piece,
@@ -30,6 +31,7 @@ from tests.services import (
     Service,
     _data,
     _delta,
+    _line,
     serving,
 )
 
@@ -42,7 +44,8 @@ NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 
 
 def client(service: Service, dialect: Dialect = "compatible", **more: Any) -> ChatClient:
-    return ChatClient(dialect, f"{service.url}/v1", "m", **{"timeout": PATIENCE, **more})
+    address = service.url if dialect == "ollama" else f"{service.url}/v1"
+    return ChatClient(dialect, address, "m", **{"timeout": PATIENCE, **more})
 
 
 def answer(it: ChatClient, **options: Any) -> list[ChatChunk]:
@@ -96,6 +99,12 @@ def test_thoughts_are_not_part_of_the_text(service: Service) -> None:
     service.replies = [OPENAI.sending([*thoughts, *OPENAI.end])]
     chunks = answer(client(service))
     assert (text(chunks), "".join(chunk.reasoning for chunk in chunks)) == ("So.", "Let me ")
+    thinking = _line(
+        message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False
+    )
+    service.replies = [OLLAMA.sending([thinking, OLLAMA.words("So."), *OLLAMA.end])]
+    message = get_llm(OLLAMA.spec).invoke("hi")
+    assert (message.text, message.additional_kwargs) == ("So.", {"reasoning_content": "Let me "})
 
 
 @pytest.mark.parametrize(
@@ -236,19 +245,27 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
         "none",
         True,
     )
+    service.replies = [OLLAMA.reply("So.")]
+    answer(client(service, "ollama"), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
+    assert service.asked[1]["options"] == {**options, "num_predict": 5}
+    assert "tools" not in service.asked[1]
+    answer(client(service, "ollama"), tools=[TOOL])
+    assert service.asked[2]["tools"] == [TOOL]
 
 
 def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("So.")]
     seed = {} if protocol is ANTHROPIC else {"seed": 3}
     llm = with_sampling(get_llm(protocol.spec), protocol.spec, {"temperature": 0.25, **seed})
-    list(llm.stream("hi"))
+    llm.invoke("hi", temperature=0.5, tool_choice="any", tools=[TOOL])
     sent = service.asked[0].get("options", service.asked[0])
     assert (sent["temperature"], sent.get("seed"), "top_p" in sent) == (
-        0.25,
+        0.5,
         seed.get("seed"),
         False,
     )
+    choice = {"type": "any"} if protocol is ANTHROPIC else "required"
+    assert protocol is OLLAMA or service.asked[0]["tool_choice"] == choice
 
 
 def test_open_connections_are_reused(service: Service) -> None:
@@ -365,11 +382,13 @@ def test_non_streaming_service_answers_too(service: Service) -> None:
         answer(client(service))
 
 
-def test_redirect_does_not_receive_the_key(service: Service, protocol: Protocol) -> None:
+def test_redirect_does_not_receive_the_key(service: Service) -> None:
     with serving() as other:
-        service.replies = [Reply([], 307, {"location": f"{other.url}/v1/messages"})]
-        with pytest.raises(ModelError):
-            list(get_llm(protocol.spec).stream("hi"))
+        service.replies = [Reply([], 307, {"location": f"{other.url}/v1/chat/completions"})]
+        with pytest.raises(
+            ModelError, match=rf"points to another address, which is not followed: {other.url}"
+        ):
+            answer(client(service, key="sk-secret"))
         assert not other.headers
 
 

@@ -88,7 +88,6 @@ def test_account_without_credit_is_not_retried(service: Service) -> None:
 def test_busy_service_is_retried_after_its_requested_pause(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LangChain's package for Ollama does not pass on for how long to wait."""
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
     service.replies = [
         refusing(
@@ -104,7 +103,7 @@ def test_busy_service_is_retried_after_its_requested_pause(
     assert (answer.text, answer.failure) == ("Now", "")
     assert len(pauses) == 1
     assert "Later. Trying again in" in pauses[0]
-    assert cancelled.waited == [0.01 if protocol is OLLAMA else 0.2]
+    assert cancelled.waited == [0.2]
 
 
 def test_permanently_busy_service_is_a_failure(
@@ -245,7 +244,6 @@ def test_keepalives_between_tokens_do_not_count_as_a_stall(service: Service) -> 
     assert (answer.text, answer.failure) == ("So.", "")
 
 
-@pytest.mark.parametrize("protocol", [OPENAI, OPENROUTER], ids=["openai", "openrouter"])
 @pytest.mark.parametrize("silent", ["before", "between"])
 def test_stop_closes_a_silent_connection(service: Service, protocol: Protocol, silent: str) -> None:
     cancelled = threading.Event()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_initial_state, create_repl_agent, create_repl_graph, run_graph
 from mahtab_tui.agent.model_calls import read_answer
@@ -75,32 +75,15 @@ def test_usage_and_cost_are_reported(service: Service, protocol: Protocol) -> No
     assert not usage.estimated
 
 
-def test_only_a_conversation_that_goes_on_is_cached(service: Service) -> None:
-    service.replies = [ANTHROPIC.reply("So.")]
-    llm = get_llm(ANTHROPIC.spec)
-    list(llm.stream("a text that is read once"))
-    list(llm.stream([HumanMessage("hi"), AIMessage("So."), HumanMessage("And?")]))
-    assert ["cache_control" in str(asked) for asked in service.asked] == [False, True]
-    assert "no-secret" in str(service.headers[0])
-
-
-def test_writing_to_the_cache_is_priced(service: Service) -> None:
-    def cost(**counts: Any) -> float:
-        usage = {"input_tokens": 0, "output_tokens": 1, **counts}
-        last = _event("message_delta", delta={"stop_reason": "end_turn"}, usage=usage)
-        reply = Reply(
-            [*ANTHROPIC.begin, last, _event("message_stop")],
-            headers={"content-type": ANTHROPIC.content},
-        )
-        used = ask(service, ANTHROPIC, reply).usage
-        assert used is not None
-        assert used.cost is not None
-        return used.cost
-
-    creation = {"ephemeral_5m_input_tokens": 100_000, "ephemeral_1h_input_tokens": 0}
-    written = cost(cache_creation_input_tokens=100_000)
-    assert written > cost(input_tokens=100_000)
-    assert written == cost(cache_creation_input_tokens=100_000, cache_creation=creation)
+def test_cumulative_counts_of_anthropic_are_counted_once(service: Service) -> None:
+    (_, counts, _) = ANTHROPIC.end
+    usage = ask(
+        service,
+        ANTHROPIC,
+        ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end]),
+    ).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 100, 400)
 
 
 THOUGHTS = {
@@ -157,9 +140,7 @@ def test_many_threads_can_ask_one_model_at_once(service: Service, protocol: Prot
     llm = get_llm(protocol.spec, timeout=PATIENCE)
     answers: list[str] = []
     threads = [
-        threading.Thread(
-            target=lambda: answers.append("".join(str(each.text) for each in llm.stream("hi")))
-        )
+        threading.Thread(target=lambda: answers.append(str(llm.invoke("hi").text)))
         for _ in range(8)
     ]
     for thread in threads:
@@ -172,7 +153,7 @@ def test_many_threads_can_ask_one_model_at_once(service: Service, protocol: Prot
 def test_retrying_is_left_to_the_caller(service: Service, protocol: Protocol) -> None:
     service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA)]
     with pytest.raises(ModelBusy):
-        list(get_llm(protocol.spec).stream("hi"))
+        get_llm(protocol.spec).invoke("hi")
     assert len(service.asked) == 1
 
 
@@ -222,7 +203,7 @@ def test_cost_and_context_size_are_known_with_tools_too(
 
 def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello")]
-    list(get_llm(protocol.spec, max_tokens=321).stream("hi"))
+    get_llm(protocol.spec, max_tokens=321).invoke("hi")
     body = service.asked[0]
     assert 321 in (
         body.get("max_tokens"),

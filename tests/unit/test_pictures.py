@@ -140,6 +140,7 @@ def test_equal_pictures_have_one_name() -> None:
     ("spec", "expected"),
     [
         ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-of-tomorrow", True),
         ("openai:gpt-4o", True),
         ("ollama:llava", None),
         ("claude", True),
