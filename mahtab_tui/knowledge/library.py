@@ -220,6 +220,8 @@ class SkillLibrary:
     def file(self, name: str, path: str) -> str:
         """Read a file in a skill's folder. Raises `SkillNotFound`."""
         skill = self.get(name)
+        if skill.folder is None:
+            raise SkillNotFound(f"The skill {name!r} is a single file and has no others.")
         try:
             text = ConfinedFolder(skill.folder).read_text(path)
         except ConfinedFolderError as error:

@@ -25,7 +25,8 @@ _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL 
 class Skill(NamedTuple):
     name: str
     description: str
-    folder: Path
+    folder: Path | None
+    """None for a single ``NAME.md``."""
     content: str
     """Without the frontmatter."""
     file: Path
@@ -39,25 +40,39 @@ class SkillError(Exception):
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
     """Raises `SkillError`. project: no link is followed out of it."""
-    matched = _FRONTMATTER.match(_text(path, project))
-    if matched is None:
+    text = _text(path, project)
+    matched, whole = _FRONTMATTER.match(text), path.name == SKILL_FILE
+    if matched is None and (whole or text.startswith("---\n")):
         raise SkillError(
             f"{path}: the file does not begin with frontmatter between two lines of ---."
         )
-    fields = _fields(path, matched[1])
-    name = _text_field(path, fields, "name")
+    fields = _fields(path, matched[1]) if matched else {}
+    content = (matched[2] if matched else text).strip()
+    expected = path.parent.name if whole else path.stem
+    name = _text_field(path, fields, "name") or ("" if whole else expected)
     if problem := name_problem(name):
         raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
-    if name != path.parent.name:
-        raise SkillError(f"{path}: the name is {name!r}, but the folder is {path.parent.name!r}.")
+    if name != expected:
+        kind = "folder" if whole else "file"
+        raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected!r}.")
     description = " ".join(_text_field(path, fields, "description").splitlines())
+    if not whole:
+        description = description or _first_paragraph(content)
     if not 0 < len(description) <= DESCRIPTION_LENGTH:
         raise SkillError(
             f"{path}: the description must have 1 to {DESCRIPTION_LENGTH:,} characters, not {len(description):,}."
         )
     # In a project, the folder that was checked, not a link to it.
     folder = path.parent if project is None else Path(os.path.realpath(path.parent))
-    return Skill(name, description, folder, matched[2].strip(), path, project is not None)
+    return Skill(name, description, folder if whole else None, content, path, project is not None)
+
+
+def _first_paragraph(content: str) -> str:
+    """Return the first paragraph, or else the heading, as one line."""
+    for block in re.split(r"\n\s*\n", content):
+        if words := " ".join(line for line in block.splitlines() if not line.startswith("#")):
+            return words.strip()[:DESCRIPTION_LENGTH]
+    return content.strip("# \n")[:DESCRIPTION_LENGTH]
 
 
 def name_problem(name: str) -> str:
@@ -126,6 +141,8 @@ _FILES = 50
 def skill_files(skill: Skill) -> list[str]:
     """List the other files by relative path."""
     found: list[str] = []
+    if skill.folder is None:
+        return found
     for folder, folders, names in os.walk(skill.folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name != "__pycache__"
@@ -140,6 +157,7 @@ def skill_files(skill: Skill) -> list[str]:
 def skill_texts(skill: Skill) -> dict[Path, str]:
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
+        assert skill.folder is not None
         try:
             texts[skill.folder / name] = ConfinedFolder(skill.folder).read_text(name)
         except ConfinedFolderError:  # the model cannot read it either
@@ -160,6 +178,7 @@ def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
+    assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
     return not skill.of_project or is_trusted(sources.read_record(), path, text)
 
@@ -167,6 +186,8 @@ def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
 def instructions_text(skill: Skill) -> str:
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
 
+
+_NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
 
 _NAMED = 5
 
@@ -250,9 +271,12 @@ class SkillsLoader:
                 except SkillError as error:
                     problems[str(error)] = path
                     continue
-                if found.name in seen:
-                    continue
-                if record is not None and not is_trusted(record, path, instructions_text(found)):
+                stronger = seen.get(found.name)
+                if stronger is not None:
+                    if found.of_project and not stronger.of_project:
+                        why = f"not used, because {stronger.file} has the same name"
+                        problems[f"{path}: {why}."] = None
+                elif record is not None and not is_trusted(record, path, instructions_text(found)):
                     untrusted.append(found)
                 else:
                     seen[found.name] = found
@@ -262,11 +286,15 @@ class SkillsLoader:
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
-    """Yield ``SKILL.md`` files. Raises `OSError`."""
-    for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-        path = folder / name / SKILL_FILE
-        if not name.startswith(".") and os.path.lexists(path):
-            yield path
+    """Yield ``SKILL.md`` files, then others. Raises `OSError`."""
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    names = [name for name in names if not name.startswith(".")]
+    whole = (folder / name / SKILL_FILE for name in names)
+    yield from (path for path in whole if os.path.lexists(path))
+    for name in names:
+        is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
+        if name.endswith(".md") and not is_other and not (folder / name).is_dir():
+            yield folder / name
 
 
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:

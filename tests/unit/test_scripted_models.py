@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.prompts import CLOSING, COMPUTE, user_turn
+from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
 from mahtab_tui.llm.replay_file import read_replay
 from mahtab_tui.llm.scripted import WHO, ChatDemo, answer
 from mahtab_tui.search.prompts import plain_message, plain_system
@@ -143,6 +143,13 @@ def test_demo_reports_printed_output() -> None:
     assert "```text\n1\n2\n```" in answer(ended("ok", "1\n2"))
     with pytest.raises(ModelError, match="KeyError: 'weight'"):
         answer(ended("error", "Traceback\nKeyError: 'weight'"))
+
+
+def test_demo_judges_printed_output() -> None:
+    prompt = REFLECTION_PROMPT_TEMPLATE.format(
+        question="q", results='<assistant-repl-out status="error">'
+    )
+    assert json.loads(answer([HumanMessage(prompt)]))["is_complete"] is False
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())

@@ -160,12 +160,15 @@ def test_project_skills_reach_no_model_until_their_texts_are_trusted(project: Pa
     assert "ours" not in library.skills()
 
 
-def test_users_skill_overrides_a_projects_of_the_same_name(project: Path, home: Path) -> None:
-    write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
-    for folder in SKILL_FOLDERS:
-        write_skill(project / folder, "tidy", content="Theirs.")
+def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
+    project: Path, home: Path
+) -> None:
+    mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
+    theirs = write_skill(project / "skills", "tidy", content="Theirs.")
     trust_skills(project)
-    assert load(*skill_folders(project))[0]["tidy"].content == "Mine."
+    skills, problems = load(*skill_folders(project))
+    assert skills["tidy"].content == "Mine."
+    assert problems == [f"{theirs}: not used, because {mine} has the same name."]
 
 
 def test_the_users_home_as_a_project_needs_no_trust(
@@ -259,6 +262,36 @@ def test_a_description_is_one_line(tmp_path: Path) -> None:
         tmp_path, "lines", text="---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n"
     )
     assert load(tmp_path)[0]["lines"].description == "one - debug: two"
+
+
+def test_single_file_is_a_skill_too(tmp_path: Path) -> None:
+    (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
+    (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
+    (tmp_path / "titled.md").write_text("# Only a title\n")
+    (tmp_path / "README.md").write_text("About these skills.")
+    (tmp_path / "loop.md").symlink_to("loop.md")
+    skills, problems = load(tmp_path)
+    assert len(problems) == 1
+    assert {name: skill.description for name, skill in skills.items()} == {
+        "sql-style": "Keywords in capitals.",
+        "told": "By the frontmatter.",
+        "titled": "Only a title",
+    }
+    assert skills["sql-style"].folder is None
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_file_linked_outside_the_project_is_refused(
+    project: Path, elsewhere: Path, chain: bool
+) -> None:
+    (elsewhere / "id").write_text("A private word.")
+    (project / "skills").mkdir()
+    (project / "link").symlink_to(elsewhere / "id")
+    link = project / "skills" / "file.md"
+    link.symlink_to(project / "link" if chain else elsewhere / "id")
+    skills, [problem] = load(*skill_folders(project))
+    assert skills.keys() == BUNDLED
+    assert f"{link}: not read, because a link leads out of the project" in problem
 
 
 def test_folder_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

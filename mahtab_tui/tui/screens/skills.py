@@ -135,7 +135,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
                 name = "?"
                 if file is not None:
                     sentence = sentence.replace(str(file), _display_path(file, self._project), 1)
-                    name = file.parent.name
+                    name = file.parent.name if file.stem == "SKILL" else file.stem
                 found.append(SkillRow(name, sentence, file, broken=True))
         return found, len(names) if wanted else len(skills)
 
