@@ -116,9 +116,7 @@ _COMMON_WORDS = frozenset(
 """They change nothing in the answer to a question; a search does not look for them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
-_OUTPUT = re.compile(
-    r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
-)
+_OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
 _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
 """Precedes the descriptions of variables that a cell has made."""
 
@@ -190,7 +188,7 @@ def answer(messages: Sequence[BaseMessage]) -> str:
 
 def _report(outputs: Sequence[tuple[str, str]]) -> str:
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
-    text = "\n".join(output for output in printed if output) or "nothing was printed"
+    text = "\n".join(filter(None, printed)) or "nothing was printed"
     if any('status="error"' in attributes for attributes, _ in outputs):
         raise ModelError(f"The demo model's code failed: {text.splitlines()[-1]}. {_REAL_MODEL}")
     if "\n" not in text:
@@ -201,9 +199,8 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
 def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
-        return "\n".join(lines) or (
-            "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
-        )
+        none = "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
+        return "\n".join(lines) or none
     words = re.findall(r"\w+", question)
     data = [name for name, (kind, _) in variables.items() if kind in _DATA]
     for name in [name for name in variables if name in words] or data:
@@ -234,7 +231,7 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
     rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
-        return re.search(rf"\b(?:{pattern})\b", question) is not None
+        return bool(re.search(rf"\b(?:{pattern})\b", question))
 
     if len(rest) == 1 and asks("no|without|missing|empty"):
         if not (found := re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE)):
@@ -251,8 +248,6 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
         unit = "rows" if is_table else unit
         return f"I count the {unit} of `{name}`.", f"print('{name} has', len({counted}), '{unit}')"
     if asks("describe|summary|show|print|what"):
-        code = (
-            f"print({name}.describe(include='all'))" if is_table else f"print(repr({name})[:1000])"
-        )
-        return f"I look at `{name}`.", code
+        shown = f"{name}.describe(include='all')" if is_table else f"repr({name})[:1000]"
+        return f"I look at `{name}`.", f"print({shown})"
     return None
