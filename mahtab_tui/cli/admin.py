@@ -30,11 +30,7 @@ from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
-    SkillError,
     SkillsLoader,
-    create_skill,
-    instructions_text,
-    read_skill,
     skill_folders,
     skill_texts,
     trust_texts,
@@ -264,47 +260,6 @@ def search(
         echo(f"{hit.name}: {hit.description}")
     if not hits:
         fail(f"No skill matches {query!r}.", 1)
-
-
-@skills_app.command()
-def new(
-    name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
-    description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")
-    ] = None,
-) -> None:
-    """Make a skill from a template, and print the path of its file."""
-    with fail_on(SkillError, SettingsError):
-        path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
-        trust_texts({path: instructions_text(read_skill(path))})
-        echo(str(path))
-
-
-@skills_app.command()
-def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]"
-        ),
-    ] = None,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
-    for path in paths or ():
-        if not path.is_dir():
-            fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*paths) if paths else _loader(skills_dir)
-    count = len(loader.load_all())
-    for problem in loader.problems:
-        echo(problem)
-    if loader.untrusted:
-        names = ", ".join(skill.name for skill in loader.untrusted)
-        echo(f"Held back until you trust them: {names}.")
-    echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
-    if loader.problems:
-        raise typer.Exit(1)
 
 
 # Clients of the MCP server

@@ -1,4 +1,4 @@
-"""Finds sessions by their conversations and cells, and caches vectors for search by meaning."""
+"""Finds sessions by their conversations and cells."""
 
 from __future__ import annotations
 
@@ -6,63 +6,16 @@ import contextlib
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.store.database import (
-    SpareDatabase,
-    decode_text,
-    encode_text,
-    opened,
-    transaction,
-)
+from mahtab_tui.store.database import decode_text, encode_text, opened
 from mahtab_tui.store.session_index import hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
-
-_TABLE = """
-pragma synchronous = normal;
-create table if not exists vector (number integer primary key, model text not null, digest blob not null, data blob not null, unique (model, digest));
-"""
-_CACHED = 200_000
-"""Vectors that are cached at most; the oldest are dropped first."""
-
-
-class Vectors:
-    """Caches vectors by model and digest of the text, in a file of its own, because they are large
-    and can be computed again. Any thread may call it."""
-
-    def __init__(self, path: Path | None, on_problem: Callable[[str], None]) -> None:
-        """path: None to keep vectors only in memory. on_problem: called with a sentence if the file
-        cannot be used."""
-        self._database = SpareDatabase(path, _TABLE, 5.0, "The cache of vectors", on_problem)
-
-    def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        marks = ", ".join("?" * len(digests))
-        query = f"select digest, data from vector where model = ? and digest in ({marks})"
-        found = self._database.run(lambda at: at.execute(query, (model, *digests)).fetchall())
-        return dict(found or ())
-
-    def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        def write(at: sqlite3.Connection) -> None:
-            with transaction(at):
-                at.executemany(
-                    "insert or ignore into vector (model, digest, data) values (?, ?, ?)",
-                    [(model, digest, data) for digest, data in vectors.items()],
-                )
-                at.execute(
-                    "delete from vector where number <= (select max(number) from vector) - ?",
-                    (_CACHED,),
-                )
-
-        self._database.run(write)
-
-    def close(self) -> None:
-        self._database.close()
-
 
 MOST_WORDS, LONGEST_WORD = 20, 100
 """Maximum number of words in a query, and of characters in a word."""

@@ -108,7 +108,7 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
 
 
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
-    (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
+    write_skill(skills, "a\nb\x1b[31m[red]c", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         index = len(names(pilot)) - 1

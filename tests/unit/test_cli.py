@@ -418,36 +418,6 @@ def test_show_prints_the_instructions(project: Path) -> None:
     assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
 
 
-def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
-    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
-    assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
-    assert run_skills("check").exit_code == 0
-    assert "already exists" in run_skills("new", "look-up").stderr
-    assert "single hyphens" in run_skills("new", "Look_up").stderr
-
-
-def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", "a\udcff")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
-    assert not (project / ".mahtab").exists()
-    project.rmdir()
-    done = run_skills("new", "look-up")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mahtab-tui: The folder in which the program was started no longer exists.\n",
-    )
-
-
-def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
-    write_skill(project / "mine", "good")
-    path = write_skill(project / "mine", "broken", text="x")
-    done = run_skills("check", "mine")
-    assert done.exit_code == 1
-    assert done.stdout.startswith(str(path.relative_to(project)))
-    assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
-
-
 def test_search_prints_the_best_first(project: Path) -> None:
     assert run_skills("search", "flaky tests").stdout.startswith("write-tests: ")
     nothing = run_skills("search", "qqqq")
