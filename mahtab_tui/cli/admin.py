@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -43,14 +42,7 @@ from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.settings import values
 from mahtab_tui.settings.mcp_servers import MASK
-from mahtab_tui.settings.model import (
-    PACKAGE,
-    Settings,
-    SettingsError,
-    config_files,
-    home_folder,
-    load_settings,
-)
+from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
 from mahtab_tui.settings.sources import (
     all_untrusted_settings,
     project_folder,
@@ -60,7 +52,7 @@ from mahtab_tui.settings.sources import (
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system import find_program
 
-config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
+config_app = typer.Typer(help="Show every setting and where it comes from; change, trust.")
 
 Project = Annotated[
     bool,
@@ -143,29 +135,6 @@ def unset(
 
 
 @config_app.command()
-def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor and check it afterwards."""
-    from mahtab_tui.tui.external import editor_command
-
-    path = _config_file(project)
-    with fail_on(RuntimeError, code=1):
-        command = editor_command()
-    try:
-        with fail_on(SettingsError, code=1):
-            if not path.exists():
-                values.write_text(path, values.NEW_FILE)
-        code = subprocess.run([*command, str(path)], check=False).returncode
-    except OSError as error:
-        fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
-    with fail_on(SettingsError):
-        settings = load_settings()
-    for sentence in settings.untrusted:
-        warn(sentence)
-    if code:
-        fail(f"{command[0]} ended with exit code {code}.", 1)
-
-
-@config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
     """Show this project's settings and model instructions that are not trusted yet, and trust them
     if you agree.
@@ -211,7 +180,7 @@ def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
-skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
+skills_app = typer.Typer(help="List, show and make skills.", no_args_is_help=True)
 
 
 def _skill_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
@@ -253,20 +222,6 @@ def show(
 
 
 @skills_app.command()
-def search(
-    query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
-    limit: Annotated[int, typer.Option(min=1, help="At most this many")] = 5,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
-    hits = SkillLibrary(_loader(skills_dir), warn).search(query, limit)
-    for hit in hits:
-        echo(f"{hit.name}: {hit.description}")
-    if not hits:
-        fail(f"No skill matches {query!r}.", 1)
-
-
-@skills_app.command()
 def new(
     name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
     description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
@@ -281,32 +236,6 @@ def new(
         echo(str(path))
 
 
-@skills_app.command()
-def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]"
-        ),
-    ] = None,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
-    for path in paths or ():
-        if not path.is_dir():
-            fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*paths) if paths else _loader(skills_dir)
-    count = len(loader.load_all())
-    for problem in loader.problems:
-        echo(problem)
-    if loader.untrusted:
-        names = ", ".join(skill.name for skill in loader.untrusted)
-        echo(f"Held back until you trust them: {names}.")
-    echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
-    if loader.problems:
-        raise typer.Exit(1)
-
-
 # Clients of the MCP server
 
 ClientName = Literal["claude-code", "codex"]
@@ -314,24 +243,6 @@ ClientName = Literal["claude-code", "codex"]
 _SERVER_NAME = "mahtab"
 _CODEX_SECONDS = 86_400
 """Codex's default of 60 is too short for a long cell, or for a user to answer."""
-
-
-def write_plugin() -> Path:
-    """Write the plug-in for Claude Code and return its folder. Its ``.mcp.json`` names the program
-    by its full path: a client whose PATH lacks it would show no error and have no tools. Raises
-    `SettingsError`."""
-    folder = home_folder() / "claude-plugin"
-    try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.exists():
-            shutil.rmtree(folder)
-        shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
-        values.write_text(
-            folder / ".mcp.json", render_configuration("claude-code", server_command())
-        )
-    except OSError as error:
-        raise SettingsError(f"{folder} cannot be written: {error.strerror or error}.") from None
-    return folder
 
 
 def server_command() -> list[str]:
@@ -456,14 +367,6 @@ def mcp_install(
         return
     with fail_on(SettingsError):
         echo(f"Written to {install(client, Path.cwd())}.")
-
-
-@mcp_app.command("plugin")
-def mcp_plugin() -> None:
-    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
-    plugin)"."""
-    with fail_on(SettingsError):
-        typer.echo(write_plugin())
 
 
 _WIDEST = 100

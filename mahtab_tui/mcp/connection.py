@@ -3,101 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
-import os
 import socket
-import sys
-import threading
 import time
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, UserReplOut, get_record
-from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import OutputKind
-from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colours, highlighted
+from mahtab_tui.mcp.tools import McpToolError, Report
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
-from mahtab_tui.settings.model import Settings, home_folder
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
-ViewerMode = Literal["auto", "file", "off"]
 T = TypeVar("T")
-
-LARGEST = 10_000_000
-
-
-def log_file() -> Path:
-    return home_folder() / "logs" / "repl.log"
-
-
-class Journal:
-    def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
-        self._secrets = secrets or Secrets()
-        self._lock = threading.Lock()
-        self._file: IO[str] | None = None
-        self.set_mode(mode)
-
-    def set_mode(self, mode: ViewerMode) -> None:
-        """``auto``: in colour, for a terminal. Raises `OSError`."""
-        with self._lock:
-            if mode == "off":
-                self._end()
-            elif self._file is None:
-                path = log_file()
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if path.exists() and path.stat().st_size > LARGEST:
-                    path.replace(path.with_name(path.name + ".1"))
-                fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                self._file = os.fdopen(fd, "a", encoding="utf-8", errors="replace")
-            self.mode: ViewerMode = mode
-
-    def code(self, cell: int, who: str, code: str) -> None:
-        head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
-        code = visible(self._secrets.mask(code))
-        shown = highlighted(code, "python") if self.mode == "auto" else code
-        self._write(f"\n{self._dim(head)}\n{shown}\n")
-
-    def output(self, kind: OutputKind, text: str) -> None:
-        text = self._secrets.mask(text)
-        self._write(escape_output_keep_colours(text) if self.mode == "auto" else plain(text))
-
-    def end(self, cell: int, how: str, seconds: float) -> None:
-        self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
-
-    def _dim(self, text: str) -> str:
-        return f"\x1b[2m{text}\x1b[0m" if self.mode == "auto" else text
-
-    def _write(self, text: str) -> None:
-        with self._lock:
-            if self._file is None:
-                return
-            try:
-                self._file.write(text)
-                self._file.flush()
-            except OSError as error:
-                self._end()
-                self.mode = "off"
-                why = f"{log_file()} cannot be written: {error.strerror}"
-                print(f"mahtab-tui: {why}. Logging has stopped.", file=sys.stderr)
-
-    def _end(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with contextlib.suppress(OSError):
-                file.close()
-
 
 PROGRESS_SECONDS = 1.0
 
@@ -105,26 +33,19 @@ REJOIN_HINT = "Call mode with private to continue in a session of your own, or w
 
 
 class _Call:
-    """An open call. The code and output of a cell are logged while it runs."""
+    """An open call."""
 
-    def __init__(self, journal: Journal, who: str, code: str = "") -> None:
+    def __init__(self) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._journal, self._who, self._code = journal, who, code
-        self._started, self._cell = time.monotonic(), 0
         self._progress = "waiting for the session"
         self._last_line = ""
 
     def on_frame(self, frame: Frame) -> None:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
-        elif frame["op"] == "begun":
-            self._started, self._cell = time.monotonic(), int(frame["cell"])
-            self._journal.code(self._cell, self._who, str(frame["code"]))
         elif frame["op"] == "output":
-            text = str(frame["text"])
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            lines = [line.strip() for line in str(frame["text"]).splitlines() if line.strip()]
             self._last_line = lines[-1][:200] if lines else self._last_line
-            self._journal.output(frame["kind"], text)
         elif "error" in frame:
             self.answer.set_exception(McpToolError(str(frame["error"])))
         else:
@@ -134,22 +55,12 @@ class _Call:
         last_line = f"; last line: {self._last_line}" if self._last_line else ""
         return f"{self._progress} ({seconds:.0f} s){last_line}"
 
-    def end(self, how: str) -> None:
-        """how: empty if nobody waits for the end any more."""
-        if not self._cell and how:
-            self._journal.code(self._cell, self._who, self._code)
-        if self._cell or how:
-            self._journal.end(self._cell, how or "left", time.monotonic() - self._started)
-
 
 class SessionConnection:
     """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._journal = journal
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
         self._open: dict[int, _Call] = {}
@@ -160,26 +71,22 @@ class SessionConnection:
         self.name = ""
 
     @classmethod
-    async def join(
-        cls, session: str | None, project: Path, agent: str, journal: Journal
-    ) -> SessionConnection:
+    async def join(cls, session: str | None, project: Path, agent: str) -> SessionConnection:
         """Join a session by its name, or the session of a project's folder."""
         try:
             found = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls.connect(found.path, agent, journal)
+        return await cls.connect(found.path, agent)
 
     @classmethod
-    async def connect(
-        cls, target: Path | socket.socket, agent: str, journal: Journal
-    ) -> SessionConnection:
+    async def connect(cls, target: Path | socket.socket, agent: str) -> SessionConnection:
         where = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
             reader, writer = await asyncio.open_unix_connection(**where)
         except OSError as error:
             raise McpToolError(str(error)) from None
-        joined = cls(reader, writer, journal)
+        joined = cls(reader, writer)
         writer.write(encode({"op": "join", "name": agent}))
         try:
             welcome = await joined._next_frames()
@@ -196,36 +103,15 @@ class SessionConnection:
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
-        call, how = _Call(self._journal, self.name, code), ""
-        try:
-            arguments = {"code": code, "timeout": timeout}
-            done = await self._wait(call, "evaluate", Evaluation, report, arguments)
-            how = done.declined or ("still running" if done.running else str(done.result.status))
-            return done
-        finally:
-            call.end(how)
+        return await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
 
     async def call(
         self, what: str, result: type[T], report: Report | None = None, **args: object
     ) -> T:
         """Call `AgentCalls`."""
-        return await self._wait(_Call(self._journal, self.name), what, result, report, args)
-
-    @property
-    def has_ended(self) -> bool:
-        return bool(self._end_reason)
-
-    async def close(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
-        self._writer.close()
-
-    async def _wait(
-        self, call: _Call, what: str, result: type[T], report: Report | None, args: object
-    ) -> T:
         if self._end_reason:
             raise McpToolError(self._end_reason)
-        number, start = next(self._numbers), time.monotonic()
+        call, number, start = _Call(), next(self._numbers), time.monotonic()
         self._open[number] = call
         try:
             self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
@@ -242,6 +128,15 @@ class SessionConnection:
             self._open.pop(number, None)
             if not call.answer.done():
                 self._writer.write(encode({"op": "cancel", "id": number}))
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._end_reason)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        self._writer.close()
 
     async def _listen(self) -> None:
         over = "The session has ended."
@@ -277,12 +172,11 @@ class OwnSession:
     """A session used only by its agent. Nobody approves its code, so code that a rule asks about
     does not run."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings) -> None:
         # Without a configured model, no server on this machine is searched for one.
         self._settings = settings.model_copy(
             update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
         )
-        self._journal = journal
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
@@ -295,7 +189,7 @@ class OwnSession:
                 # session.
                 with anyio.CancelScope(shield=True):
                     ours = await asyncio.to_thread(self._start)
-                    joined = await SessionConnection.connect(ours, agent, self._journal)
+                    joined = await SessionConnection.connect(ours, agent)
                 self._connection = joined
             return self._connection
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +12,12 @@ from pydantic import Field
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
-from mahtab_tui.mcp.connection import (
-    Journal,
-    OwnSession,
-    SessionConnection,
-    ViewerMode,
-    log_file,
-)
+from mahtab_tui.mcp.connection import OwnSession, SessionConnection
 from mahtab_tui.mcp.packages import (
     Action,
     find_environment,
@@ -33,7 +26,6 @@ from mahtab_tui.mcp.packages import (
     run_command,
 )
 from mahtab_tui.mcp.tools import (
-    AnswerFormat,
     Arguments,
     McpTool,
     McpToolError,
@@ -41,6 +33,7 @@ from mahtab_tui.mcp.tools import (
     ToolAnswer,
     fenced,
     shorten_line,
+    strip_colours,
 )
 from mahtab_tui.session.agent_calls import Evaluation, SessionContents
 from mahtab_tui.worker.capture import shorten
@@ -109,7 +102,7 @@ class EvalArguments(Arguments):
     )
 
 
-def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
+def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -117,21 +110,25 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
     most = arguments.max_output
     value = shorten((parts["display"] + parts["value"]).rstrip("\n"), most // 2)
     error = shorten(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR) // 2)
-    edited = fenced(escape_for_model(done.edited), "python") if done.edited else ""
+    edited = fenced(escape_for_model(done.edited)) if done.edited else ""
     sections = [
         edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
-        format.code(value),
-        format.output(shorten(parts["stdout"], most // 2)),
+        escape_for_model(strip_colours(value)),
+        _output(shorten(parts["stdout"], most // 2)),
         OVERWRITTEN if result.rewritten else "",
-        format.traceback(error),
-        done.late and f"Printed since the last call:\n{format.output(done.late)}",
+        escape_for_model(strip_colours(error)),
+        done.late and f"Printed since the last call:\n{_output(done.late)}",
         format_changes(result.changes),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section)
     text = text or "(no value, no output)"
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
     return ToolAnswer(text, pictures(result), failed=failed)
+
+
+def _output(text: str) -> str:
+    return escape_output(strip_colours(text)) if text else ""
 
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
@@ -183,9 +180,6 @@ def shorten_traceback(text: str) -> str:
     return "\n".join([*lines[:FRAMES_HEAD], middle, *lines[-FRAMES_TAIL:]])
 
 
-PACKAGE_OUTPUT_CHARS = 2_000
-
-
 class NoArguments(Arguments):
     """No arguments."""
 
@@ -214,10 +208,6 @@ class PackageArguments(Arguments):
     )
 
 
-class LogArguments(Arguments):
-    mode: ViewerMode = Field(description="auto: in colour, for tail -f; file: as plain text; off")
-
-
 class ModeArguments(Arguments):
     mode: Literal["private", "shared"] = Field(
         description="private: your own session; shared: the session on the user's screen"
@@ -240,14 +230,10 @@ class ToolHandlers:
         self,
         settings: Settings,
         cwd: str,
-        format: AnswerFormat,
-        journal: Journal,
         attach: AttachOptions,
         secrets: Secrets,
     ) -> None:
         self.secrets = secrets
-        self._format = format
-        self._journal = journal
         self._cwd = cwd
         self._attach = attach
         self._settings = settings
@@ -272,9 +258,6 @@ class ToolHandlers:
                 destructive=True,
                 idempotent=True,
             ),
-            McpTool(
-                "log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True
-            ),
             McpTool("mode", "Private or shared", ModeArguments, self.set_mode, idempotent=True),
         ]
 
@@ -283,12 +266,11 @@ class ToolHandlers:
             await self._own.close()
         if self._shared is not None:
             await self._shared.close()
-        self._journal.set_mode("off")
 
     async def session(self) -> SessionConnection:
         if self.mode == "private":
             if self._own is None:
-                self._own = OwnSession(self._settings, self._journal)
+                self._own = OwnSession(self._settings)
             return await self._own.connection(self.agent)
         async with self._joining:
             if self._shared is None:
@@ -335,7 +317,7 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        return format_answer(done, arguments, self._format)
+        return format_answer(done, arguments)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment.
@@ -388,46 +370,23 @@ class ToolHandlers:
         action = f"pkg {' '.join([arguments.action, *arguments.packages])}"
         await session.call("permit", object, report, action=action)
         written: list[str] = []
-        line = ""
         code = 0
-        start = time.monotonic()
-
-        async def on_text(text: str) -> None:
-            nonlocal line
-            written.append(text)
-            lines, _, rest = (line + text).rpartition("\n")
-            line = rest[-PACKAGE_OUTPUT_CHARS:]
-            if lines.strip():
-                await report(time.monotonic() - start, lines.strip()[-PACKAGE_OUTPUT_CHARS:])
-
         for command in steps.commands:
             try:
-                await on_text(f"$ {' '.join(command)}\n")
-                code = await run_command(command, steps.cwd, steps.environment, on_text)
+                code, output = await run_command(command, steps.cwd, steps.environment)
             except OSError as error:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
+            written.append(f"$ {' '.join(command)}\n{output}")
             if code:
                 break
         await session.call("invalidate_caches", object)
         whole = self.secrets.mask("".join(written))
-        output = self._format.output(shorten(whole, OUTPUT // 2))
+        shown = _output(shorten(whole, OUTPUT // 2))
         ending = f"It failed with exit code {code}." if code else steps.note
-        return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
-
-    async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
-        """Write all evaluated code and its output to a file that the user can follow live, or stop
-        writing."""
-        try:
-            self._journal.set_mode(arguments.mode)
-        except OSError as error:
-            raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
-        if arguments.mode == "off":
-            return _sentence("The log is off.")
-        path = log_file()
-        return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
+        return ToolAnswer("\n".join(part for part in (shown, ending) if part), failed=code != 0)
 
     async def _join(self, session: str | None) -> SessionConnection:
-        return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)
+        return await SessionConnection.join(session, Path(self._cwd), self.agent)
 
 
 def _sentence(text: str) -> ToolAnswer:

@@ -72,10 +72,6 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
-def saved_bytes() -> int:
-    return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
-
-
 def _above() -> Path:
     return home_folder() / "namespaces"
 

@@ -287,18 +287,14 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session. Raises `OSError` and `TerminalUnavailable`."""
+    """Follow a running session. Raises `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import FileApp
 
     check_terminal()
-    path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
-    if path.is_file():
-        return _watch(FileApp(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
-        raise TerminalUnavailable(f"There is no log {path}. {error}") from None
+        raise TerminalUnavailable(str(error)) from None
     return watch_session(running)
 
 

@@ -411,7 +411,6 @@ _COMMANDS = [
     ["config", "trust"],
     ["sessions"],
     ["skills", "list"],
-    ["skills", "check"],
     ["skills", "show", _TEXT],
     ["doctor"],
     ["ask", _TEXT, "--model", "demo", "--approval", "auto"],

@@ -1,4 +1,4 @@
-"""Telling clients of the server, the plug-in, and commands for the package manager."""
+"""Telling clients of the server."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import errno
 import json
 import os
 import stat
-import struct
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
-from mahtab_tui import __version__
 from mahtab_tui.cli.admin import (
     ClientName,
     configuration_file,
     install,
     server_command,
 )
-from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from tests.mcp.clients import agent
 from tests.warm import run_program
@@ -125,55 +121,13 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     assert server_command() == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
     assert Path(server_command()[0]).is_absolute()
-    for file in (install("claude-code", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
-        (server,) = json.loads(file.read_text())["mcpServers"].values()
-        assert Path(server["command"]).is_absolute()
-        assert server["alwaysLoad"] is True
+    (server,) = json.loads(install("claude-code", project).read_text())["mcpServers"].values()
+    assert Path(server["command"]).is_absolute()
+    assert server["alwaysLoad"] is True
     (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
     assert Path(section["command"]).is_absolute()
     assert section["required"] is True
     assert section["tool_timeout_sec"] >= 3600  # a minute by default
-
-
-def test_plug_in_is_complete(home: Path) -> None:
-    folder = home / ".mahtab" / "claude-plugin"
-    assert run("plugin").stdout == f"{folder}\n"
-    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
-    (folder / "commands" / "of-an-older-version.md").touch()
-    assert run("plugin").stdout == f"{folder}\n"
-    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
-    assert (
-        json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
-    )
-    assert {path.stem for path in (folder / "commands").glob("*.md")} == {
-        "undo",
-        "reset",
-        "info",
-        "pkg",
-        "activate",
-    }
-    head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
-    assert yaml.safe_load(head)["name"] == "persistent-python"
-    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["version"] == __version__
-    assert manifest["author"]["name"], "its validator warns of a plug-in without an author"
-    assert len((folder / "README.md").read_text().split()) >= 40, (
-        "its validator refuses a plug-in that does not say what it does"
-    )
-    picture = (folder / ".claude-plugin" / "icon.png").read_bytes()
-    assert struct.unpack(">4s2I", picture[12:24]) == (b"IHDR", 512, 512), (
-        "its validator warns where there is no square icon"
-    )
-    for file in (folder / "commands").glob("*.md"):
-        described = yaml.safe_load(file.read_text().split("---")[1])
-        assert described["description"]
-        assert all(isinstance(value, str) for value in described.values())
-
-
-def test_unwritable_plug_in_gives_one_sentence(home: Path) -> None:
-    (home / ".mahtab").write_text("a file where the folder would be")
-    done = run("plugin")
-    assert (done.returncode, done.stdout, "cannot be written" in done.stderr) == (2, "", True)
 
 
 async def test_a_script_can_start_the_server() -> None:
@@ -189,37 +143,3 @@ async def test_written_command_starts_the_server(project: Path) -> None:
     assert entry["args"][-1] == "mcp"
     async with agent(cwd=project) as a:
         assert await a.value("import os; os.getcwd()") == repr(str(project))
-
-
-@pytest.fixture
-def packaged_project(tmp_path: Path) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
-    (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    (tmp_path / ".venv" / "bin" / "python").touch()
-    (tmp_path / ".venv" / "pyvenv.cfg").touch()
-    (tmp_path / "inner").mkdir()
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("packages", "commands"),
-    [
-        (["."], [["sync"]]),
-        (["inner/.."], [["sync"]]),
-        (["../other"], [["add", "--editable", "{project}/../other"]]),
-        (["../other", "."], [["add", "--editable", "{project}/../other"], ["sync"]]),
-    ],
-)
-def test_project_itself_is_editable_when_installed(
-    packaged_project: Path, packages: list[str], commands: list[list[str]]
-) -> None:
-    steps = plan_commands(
-        "develop",
-        packages,
-        str(packaged_project / ".venv" / "bin" / "python"),
-        packaged_project,
-        uv="uv",
-    )
-    assert steps.commands == [
-        ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
-    ]

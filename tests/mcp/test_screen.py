@@ -107,17 +107,6 @@ async def test_a_session_can_be_closed_to_agents(start: Start, project: Path) ->
 __all__ = ["replay", "start"]
 
 
-async def test_log_is_followed(start: Start, project: Path) -> None:
-    async with agent(cwd=project, MAHTAB_VIEWER="auto") as a:
-        await a.eval("'before'")
-        screen = start("watch")
-        await seen(screen, "'before'")
-        await a.eval("print('after', 6 * 7)")
-        await seen(screen, r"after 42")
-        screen.send("q")
-        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
-
-
 async def test_session_is_followed_to_its_end(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
@@ -167,5 +156,5 @@ async def test_second_screen_sees_undone_and_reviewed_changes(
 
 async def test_unwatchable_target_gives_one_sentence(start: Start) -> None:
     screen = start("watch", "nothing")
-    await seen(screen, "There is no log nothing")
+    await seen(screen, "No session on a screen is called nothing")
     assert await anyio.to_thread.run_sync(screen.wait_end) == 2

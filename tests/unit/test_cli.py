@@ -298,30 +298,6 @@ def test_unset_removes_a_value(mine: Path) -> None:
     assert (done.exit_code, done.stderr) == (2, f"mahtab-tui: {mine} does not set max_turns.\n")
 
 
-def editor(folder: Path, script: str) -> str:
-    path = write(folder / "editor", f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
-def test_edit_creates_a_missing_file_and_checks_the_result(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = home / ".mahtab" / "config.toml"
-    monkeypatch.setenv("EDITOR", editor(project, 'cp "$1" seen'))
-    assert run_config("edit").exit_code == 0
-    assert path.read_text() == (project / "seen").read_text()
-    assert tomllib.loads(path.read_text()) == {}
-    monkeypatch.setenv(
-        "EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"')
-    )
-    done = run_config("edit")
-    assert done.exit_code == 2
-    assert done.stderr == (
-        f"mahtab-tui: {path}, line 2: there is no setting 'modle'. Did you mean model?\n"
-    )
-
-
 def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run_config("set", "max_turns", "9")
@@ -330,23 +306,6 @@ def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.Monke
         f"{mine}: this file can only be changed in an editor" in done.stderr,
     ) == (1, True)
     assert mine.read_text() == MINE
-
-
-def test_edit_reports_a_missing_or_failing_editor(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(project))
-    done = run_config("edit")
-    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: No editor was found: set EDITOR.\n")
-    monkeypatch.setenv("EDITOR", "./missing")
-    done = run_config("edit")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        "mahtab-tui: ./missing cannot be started: No such file or directory.\n",
-    )
-    monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
-    done = run_config("edit")
-    assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
 
 
 def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
@@ -405,7 +364,7 @@ def test_missing_named_folder_is_an_error(project: Path) -> None:
 
 def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -> None:
     write_skill(project / "mine", "sly", '"\\e]52;c;aGFja2Vk\\a Sly"')
-    for words in (["list"], ["show", "sly"], ["search", "sly"]):
+    for words in (["list"], ["show", "sly"]):
         done = run_skills(*words, "--skills-dir", "mine")
         assert ("Sly" in done.stdout, "\x1b" in done.stdout) == (True, False)
 
@@ -422,7 +381,6 @@ def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
     done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
     assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
     assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
-    assert run_skills("check").exit_code == 0
     assert "already exists" in run_skills("new", "look-up").stderr
     assert "single hyphens" in run_skills("new", "Look_up").stderr
 
@@ -439,21 +397,6 @@ def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
     )
 
 
-def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
-    write_skill(project / "mine", "good")
-    path = write_skill(project / "mine", "broken", text="x")
-    done = run_skills("check", "mine")
-    assert done.exit_code == 1
-    assert done.stdout.startswith(str(path.relative_to(project)))
-    assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
-
-
-def test_search_prints_the_best_first(project: Path) -> None:
-    assert run_skills("search", "flaky tests").stdout.startswith("write-tests: ")
-    nothing = run_skills("search", "qqqq")
-    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
-
-
 # Report of the doctor on the folder of sessions.
 
 
@@ -463,8 +406,7 @@ def test_full_disk_is_reported(
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
     line = doctor._home()
-    assert line.startswith(f"{mark} home")
-    assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
+    assert (line[0], "The disk is full" in line) == (mark, mark == "!")
 
 
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
