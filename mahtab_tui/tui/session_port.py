@@ -227,7 +227,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self.session.variable_history.code_for(name, self.session.namespace_store.missing)
+        code = self.session.variable_history.code_for(name)
         if not code:
             advice = "No cell of this session made it."
         elif not self._panes.editor.is_empty:

@@ -227,7 +227,7 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen.press("y")
     screen.wait("1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
-    screen.enter("/sessions", "● .*The harvest")
+    screen.enter("/sessions", "● .*harvest")
     screen.press("escape")
     screen.wait_gone("in this folder")
     assert screen.leave() == 0

@@ -216,42 +216,13 @@ STORY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "missing", "cells"),
-    [
-        ("sock", {"sock"}, [3, 6]),
-        ("sock", {"sock", "port"}, [3, 5, 6]),
-        ("both", {"sock", "both", "socket"}, [1, 3, 6, 7]),
-        ("gone", {"gone"}, []),
-        ("unknown", {"unknown"}, []),
-    ],
-)
-def test_source_cells_and_their_dependencies_come_in_order(
-    name: str, missing: set[str], cells: list[int]
-) -> None:
-    code = VariableHistory(STORY).code_for(name, missing)
-    assert [
-        int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")
-    ] == cells
-
-
-def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
-    story = [
-        *cell(1, "def root(n): return n + base", ("root", "added")),
-        *cell(2, "items = [1]", ("items", "added")),
-        *cell(3, "items = [root(3)]", ("items", "rebound")),
-        *cell(4, "base = 5", ("base", "added")),
-    ]
-    code = VariableHistory(story).code_for("items", {"items", "root", "base"})
-    assert [line for line in code.splitlines() if line.startswith("# cell ")] == [
-        "# cell 1",
-        "# cell 3",
-        "# cell 4",
-    ]
+@pytest.mark.parametrize("name", ["gone", "unknown"])
+def test_variable_that_no_cell_makes_has_no_code(name: str) -> None:
+    assert VariableHistory(STORY).code_for(name) == ""
 
 
 def test_rebuilt_code_is_one_cell() -> None:
-    assert VariableHistory(STORY).code_for("sock", set()) == (
+    assert VariableHistory(STORY).code_for("sock") == (
         "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
     )
 
@@ -263,7 +234,5 @@ def test_undone_cells_count_only_after_a_redo() -> None:
         undo(2),
         *cell(2, "", ("v", "rebound"), restored=True)[1:],
     ]
-    assert VariableHistory(story).code_for("v", set()) == "# cell 1\nv = 1"
-    assert (
-        VariableHistory([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"
-    )
+    assert VariableHistory(story).code_for("v") == "# cell 1\nv = 1"
+    assert VariableHistory([*story, undo(2, undone=False)]).code_for("v") == "# cell 2\nv = 2"
