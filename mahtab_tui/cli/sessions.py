@@ -98,11 +98,9 @@ def resume(
         return resumed_store(row, variables=variables)
     except LockedElsewhere as error:
         holder = error.holder
-    watch = f" mahtab-tui watch {holder.pid} shows it." if holder.is_here else ""
-    fail(
-        f'The session "{row.name}" ({row.id}) is open in another terminal ({holder.sentence_part()}). Close it there first.{watch}',
-        1,
-    )
+        watch = f" mahtab-tui watch {holder.pid} shows it." if holder.is_here else ""
+        where = f"is open in another terminal ({holder.sentence_part()}). Close it there first."
+        fail(f'The session "{row.name}" ({row.id}) {where}{watch}', 1)
 
 
 def attach(

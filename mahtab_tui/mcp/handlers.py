@@ -115,10 +115,10 @@ def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
         edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
         escape_for_model(strip_colours(value)),
-        _output(shorten(parts["stdout"], most // 2)),
+        format_output(shorten(parts["stdout"], most // 2)),
         OVERWRITTEN if result.rewritten else "",
         escape_for_model(strip_colours(error)),
-        done.late and f"Printed since the last call:\n{_output(done.late)}",
+        done.late and f"Printed since the last call:\n{format_output(done.late)}",
         format_changes(result.changes),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section)
@@ -127,7 +127,7 @@ def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
     return ToolAnswer(text, pictures(result), failed=failed)
 
 
-def _output(text: str) -> str:
+def format_output(text: str) -> str:
     return escape_output(strip_colours(text)) if text else ""
 
 
@@ -381,7 +381,7 @@ class ToolHandlers:
                 break
         await session.call("invalidate_caches", object)
         whole = self.secrets.mask("".join(written))
-        shown = _output(shorten(whole, OUTPUT // 2))
+        shown = format_output(shorten(whole, OUTPUT // 2))
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (shown, ending) if part), failed=code != 0)
 

@@ -119,6 +119,7 @@ def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     first.wait_end()
     second = start("--continue")
     second.wait("is still running")
+    wait_for(lambda: "Running (" in run_program("sessions").stdout)
     watcher = start("watch")
     watcher.wait(r"watches \w+ \(\d+\)")
     watcher.wait("in the first")

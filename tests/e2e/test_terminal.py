@@ -154,14 +154,6 @@ def test_half_blocks_are_used_without_graphics_support(
     assert b"\x1bP0" not in screen.raw
 
 
-def test_setting_selects_the_graphics_protocol(start: Start) -> None:
-    screen = on_the_whole_screen(with_picture(start, MAHTAB_PICTURES="sixel"))
-    sent(screen, re.escape(QUESTION))
-    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")
-    sent(screen, SIXEL_DRAWS)
-    back_in_the_editor(screen)
-
-
 # Programs that take the whole terminal, and give it back.
 
 PROGRAM = """#!/usr/bin/env python3
@@ -240,16 +232,6 @@ def test_draft_survives_while_a_program_has_the_terminal(
     assert (project / "x.py").read_text() == "x\n"
 
 
-def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
-    screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
-    screen.enter("!vim", "lent to vim")
-    screen.press("ctrl+c")
-    screen.wait("interrupted")
-    assert is_alone(screen)
-    screen.enter("x", "exit code 3")
-    screen.enter("6 * 7", r"\b42\b")
-
-
 def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> None:
     editor = project / "my editor"
     editor.write_text(
@@ -261,14 +243,6 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     screen.press("ctrl+g")
     screen.wait(r"❯ print\(40 \+ 2")
     screen.enter(")", r"\b42\b")
-
-
-def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
-    screen = start(env={"EDITOR": "false"}).idle()
-    screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait("exit code 1")
-    screen.wait(r"❯ print\(40")
 
 
 # Calling the person back to a window that they look away from.
@@ -298,13 +272,6 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     assert bells(screen) == 1
     screen.enter("`go", "waits for you")
     assert bells(screen) == 2
-
-
-def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("```python\nz = 1\n```")).idle()
-    screen.send(AWAY + BACK)
-    screen.enter("`go", "waits for you")
-    assert bells(screen) == 0
 
 
 # Sequences that a terminal should never send: the screen goes on, and nothing of them is typed.
@@ -452,13 +419,6 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
         raw = bytes(screen.raw)
         assert driven(raw) == []
         assert COPIED.encode() not in b"".join(re.findall(rb"\x1b\][^\x07\x1b]*", raw))
-
-
-def test_model_named_on_the_command_line_cannot_write_the_clipboard(start: Start) -> None:
-    name = f"ollama:\x1b]52;c;{COPIED}\x07x"
-    screen = start("--model", name)
-    screen.wait("ollama:x")
-    assert driven(bytes(screen.raw)) == []
 
 
 def test_installed_command_filters_its_arguments(project: Path) -> None:

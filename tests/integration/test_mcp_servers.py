@@ -14,7 +14,6 @@ import pytest
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.servers.servers import ServerState
@@ -323,30 +322,12 @@ def test_interrupted_search_ends_the_call_of_its_tool(
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path) -> None:
-    import builtins
-
-    configure(home, echo=plain())
-    namespace: dict[str, Any] = {}
-    it = start(InProcessKernel(namespace))
-    assert it.run("said = echo.say('x')").status == "ok"
-    it.session.close()
-    assert namespace["said"] == "x"
-    assert not hasattr(builtins, "echo")
-
-
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_version_has_the_servers(home: Path, project: Path, python: str) -> None:
     configure(home, echo=plain())
     it = start(ProcessKernel(python))
     assert it.value("echo.add(1, b=2.5), dir(echo)[:2]") == "({'result': 3.5}, ['add', 'change'])"
     it.session.close()
-
-
-def test_call_with_unreadable_arguments_is_not_asked_about(it: Opened) -> None:
-    done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
-    assert "too long for the user to read" in done.output
-    assert not was_asked(it)
 
 
 def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:

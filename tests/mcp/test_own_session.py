@@ -35,7 +35,6 @@ from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
-from mahtab_tui.worker.frames import encode
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, wait_for
@@ -102,17 +101,6 @@ async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
         (),
     )
     assert after.result.output == f"{before}\n"
-
-
-@pytest.mark.usefixtures("project")
-async def test_time_limit_starts_when_the_previous_cell_has_ended() -> None:
-    async with own_session() as own:
-        session = await own.connection("codex")
-        _, second = await asyncio.gather(
-            session.evaluate("import time; time.sleep(3.5)", None, report),
-            session.evaluate("'in time'", 3.0, report),
-        )
-    assert (second.result.output, second.timed_out) == ("'in time'\n", False)
 
 
 async def test_thread_output_between_cells_comes_with_the_next_answer(project: Path) -> None:
@@ -197,21 +185,6 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
         with pytest.raises(McpToolError, match="The session closed the connection"):
             await SessionConnection.join(None, tmp_path, "codex")
         await closing
-
-
-async def test_answer_in_another_form_gives_one_sentence() -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
-        await asyncio.to_thread(theirs.sendall, encode(welcome))
-        joined = await SessionConnection.connect(ours, "codex")
-        assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
-        call = asyncio.create_task(joined.call("kernel", KernelInfo))
-        assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)
-        theirs.sendall(encode({"op": "answer", "id": 1, "value": {"python": 3}}))
-        with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
-            await call
-        await joined.close()
 
 
 async def test_agents_answers_do_not_contain_the_key(project: Path, home: Path) -> None:

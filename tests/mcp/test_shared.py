@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, Record, get_record
+from mahtab_tui.bus.records import Decision, Queue, Record, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from tests import tags
 from tests.integration.remote import Road
@@ -81,28 +79,6 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(
         ]
 
 
-async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: Path) -> None:
-    it = share()
-    it.session.submit(
-        "python",
-        "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)",
-    )
-    await until(lambda: (project / "began").exists())
-    async with agent("--attach", cwd=project) as a:
-        assert others(await a.text("info")) == []
-        inner = AssistantReplIn("inner = 1", cell=2, party="model")
-        it.session.cells.finished.append((inner, Status.OK))  # as one that runs within it
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [2] model (ok)"
-        ]
-        (project / "go").touch()
-        await waited(it, tags.USER_REPL_OUT)
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [1] you (ok)"
-        ]
-        assert others(await a.text("info")) == []
-
-
 async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
@@ -137,15 +113,6 @@ async def test_pause_applies_to_already_queued_cells(share: Share, project: Path
             if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
         ]
         assert order == ["you", "other", "codex"]
-
-
-async def test_rejoining_the_current_session_changes_nothing(share: Share, project: Path) -> None:
-    it = share()
-    async with agent("--attach", cwd=project) as a:
-        await a.eval("1")
-        for session in ("moon", str(os.getpid())):
-            assert "You are mcp in" in await a.text("mode", mode="shared", session=session)
-        assert it.session.joined_agents.names == ["mcp"]
 
 
 async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, project: Path) -> None:
