@@ -56,10 +56,14 @@ class ScreenLine:
                 self._cells[index] = (cell + char)[:_LONGEST], its_look
         return column
 
-    def erase(self, start: int) -> None:
-        """Erase from a column on."""
+    def erase(self, start: int, end: int | None = None) -> None:
+        """Erase columns; `end` is exclusive, or the line's end."""
         self._halve(start)
-        del self._cells[start:]
+        if end is None or end >= len(self._cells):
+            del self._cells[start:]
+        else:
+            self._halve(end)
+            self._cells[start:end] = [_BLANK] * (end - start)
 
     def __str__(self) -> str:
         parts, before = list[str](), ""
@@ -105,12 +109,12 @@ WIDTH = 1_000
 BLANKS, BLANKS_EACH = 1_000_000, 4
 """Blanks that moves may create, in total and per character."""
 
-MOVES = r"\x1b\[(?:[0-9]*[A-D]|[02]?K|\?25[hl])"
-"""Emulated sequences, those of progress bars, and ``?25``, which is ignored."""
+MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
+"""Emulated sequences, and ``?25``, which is ignored."""
 _LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
-_LEAVES_LINE = re.compile(r"\x1b\[[0-9]*[AB]")
+_LEAVES_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f]+)"
@@ -256,21 +260,46 @@ class Screen:
         if letter in "\rhl":
             return
         line, column = self._current_line()
-        first = max(1, int(numbers[:4] or 1))
+        first, second, *_ = (max(1, int(each[:4] or 1)) for each in f"{numbers};".split(";"))
         match letter:
             case "\t":
                 self.column = column + 8 - column % 8
             case "A":
                 self._row = max(self._top, self._row - first)
             case "B":
-                self._row = min(self._row + first, self._top + HEIGHT - 1)
-                self._rows += [""] * (self._row + 1 - len(self._rows))
+                self._go_to(self._row - self._top + first)
             case "C":
                 self.column = max(column, min(column + first, WIDTH))
             case "\b" | "D":
                 self.column = max(0, column - first)
+            case "G":
+                self.column = min(first - 1, WIDTH)
+            case "H":
+                self._go_to(first - 1)
+                self.column = min(second - 1, WIDTH)
             case "K":
-                line.erase(0 if numbers == "2" else column)
+                self._erase_in_line(line, column, numbers)
+            case "J":
+                if numbers in ("1", "2"):
+                    self._rows[self._top : self._row] = [""] * (self._row - self._top)
+                if numbers in ("", "0", "2"):
+                    del self._rows[self._row + 1 :]
+                if numbers != "3":  # the lines above the screen
+                    self._erase_in_line(line, column, numbers)
+
+    def _go_to(self, row: int) -> None:
+        self._row = self._top + min(row, HEIGHT - 1)
+        self._rows += [""] * (self._row + 1 - len(self._rows))
+
+    def _erase_in_line(self, line: ScreenLine, column: int, part: str) -> None:
+        """Erase after the cursor (0), up to it (1), or all (2)."""
+        if part in ("", "0"):
+            line.erase(column)
+        elif part == "2":
+            line.erase(0)
+        elif part == "1" and column < self._blanks:
+            self._blanks -= column + 1
+            line.erase(0, column + 1)
 
 
 def _visible_passes(line: str) -> str:

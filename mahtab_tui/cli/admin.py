@@ -42,7 +42,14 @@ from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.settings import values
 from mahtab_tui.settings.mcp_servers import MASK
-from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
+from mahtab_tui.settings.model import (
+    PACKAGE,
+    Settings,
+    SettingsError,
+    config_files,
+    home_folder,
+    load_settings,
+)
 from mahtab_tui.settings.sources import (
     all_untrusted_settings,
     project_folder,
@@ -245,6 +252,24 @@ _CODEX_SECONDS = 86_400
 """Codex's default of 60 is too short for a long cell, or for a user to answer."""
 
 
+def write_plugin() -> Path:
+    """Write the plug-in for Claude Code and return its folder. Its ``.mcp.json`` names the program
+    by its full path: a client whose PATH lacks it would show no error and have no tools. Raises
+    `SettingsError`."""
+    folder = home_folder() / "claude-plugin"
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
+        values.write_text(
+            folder / ".mcp.json", render_configuration("claude-code", server_command())
+        )
+    except OSError as error:
+        raise SettingsError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    return folder
+
+
 def server_command() -> list[str]:
     if program := find_program("mahtab-tui"):
         return [os.path.abspath(program), "mcp"]
@@ -367,6 +392,14 @@ def mcp_install(
         return
     with fail_on(SettingsError):
         echo(f"Written to {install(client, Path.cwd())}.")
+
+
+@mcp_app.command("plugin")
+def mcp_plugin() -> None:
+    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
+    plugin)"."""
+    with fail_on(SettingsError):
+        typer.echo(write_plugin())
 
 
 _WIDEST = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import gc
 import os
 import sys
@@ -18,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
     Approval,
     Assignments,
@@ -34,6 +36,7 @@ from mahtab_tui.cli.options import (
     fail,
     fail_on,
     guard_terminal,
+    warn,
 )
 from mahtab_tui.system import Lazy
 
@@ -60,6 +63,13 @@ COMMANDS = {
 _CELLS = (".ipynb", ".py", ".md")
 _LATEST = "latest"
 _DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
+
+
+_REFUSALS = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
+}
+"""System limits and full disks: errors that a single sentence describes."""
 
 
 class Commands(TyperGroup):
@@ -450,4 +460,12 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
-    app(prog_name="mahtab-tui")
+    try:
+        app(prog_name="mahtab-tui")
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        named = f": {error.filename}" if error.filename else ""
+        why = f"{error.strerror}{named}"
+        warn(one_line(f"The system refused a resource: {why}. See ulimit -a and df."))
+        raise SystemExit(1) from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,11 +41,12 @@ from mahtab_tui.session.kernel_control import (
 )
 from mahtab_tui.session.sharing import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import LockedElsewhere, locked_sessions
+from mahtab_tui.store.database import Holder, LockedElsewhere, locked_sessions
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
     find_session,
+    forked_store,
     reattach,
     remove_session,
     resumed_store,
@@ -92,15 +96,25 @@ def resume(
     session: str | None, project: Path | None, *, variables: bool
 ) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records. Raises `SessionNotFound`; ends
-    the command if the session is open elsewhere."""
+    the command if the user declines."""
     row = find_session(session, project)
     try:
         return resumed_store(row, variables=variables)
     except LockedElsewhere as error:
         holder = error.holder
-        watch = f" mahtab-tui watch {holder.pid} shows it." if holder.is_here else ""
-        where = f"is open in another terminal ({holder.sentence_part()}). Close it there first."
-        fail(f'The session "{row.name}" ({row.id}) {where}{watch}', 1)
+    running = None
+    with suppress(SharingError):
+        if holder.is_here:
+            running = next((each for each in running_sessions() if each.pid == holder.pid), None)
+    choice = _choice(row, holder, can_watch=running is not None)
+    if choice == "f":
+        return forked_store(row, variables=variables)
+    if choice == "w" and running is not None:
+        from mahtab_tui.tui.open import watch_session
+
+        raise typer.Exit(watch_session(running))
+    warn(f"The session {row.id} was not changed.")
+    raise typer.Exit(1)
 
 
 def attach(
@@ -135,6 +149,23 @@ def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
         warn(one_line(str(error)))
         give_up = f"mahtab-tui sessions stop {noted.session}"
         fail(f"Try again later, or give up that kernel: {give_up}", 1)
+
+
+def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+    echo(
+        f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
+    )
+    if can_watch:
+        echo("  w  watch it: see what happens there, without changing anything")
+    echo("  f  fork it: continue with a copy, as a new session")
+    echo("To continue it here, close it there first.")
+    letters = "w or f" if can_watch else "f"
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed earlier must not answer this question
+    while True:
+        typer.echo(f"Choose {letters} and press Enter; Enter alone quits: ", nl=False)
+        typed = sys.stdin.readline().strip().lower()
+        if typed in ("", *letters.split(" or ")):
+            return typed
 
 
 sessions_app = typer.Typer(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import socket
 import time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import anyio
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, UserReplOut, get_record
+from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.mcp.tools import McpToolError, Report
@@ -20,12 +23,51 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 T = TypeVar("T")
+
+
+def log_file() -> Path:
+    return home_folder() / "logs" / "repl.log"
+
+
+class Journal:
+    """The log of evaluated code and its output, for `tail -f`."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._file: IO[str] | None = None
+
+    def switch(self, on: bool) -> None:
+        """Raises `OSError`."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if on:
+            path = log_file()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
+
+    def code(self, cell: object, who: str, code: str) -> None:
+        head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
+        self._write(f"\n{head}\n{visible(self._secrets.mask(code))}\n")
+
+    def output(self, text: str) -> None:
+        self._write(plain(self._secrets.mask(text)))
+
+    def _write(self, text: str) -> None:
+        if self._file is not None:
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except OSError:
+                self._file = None  # a full disk: the cells go on
+
 
 PROGRESS_SECONDS = 1.0
 
@@ -35,7 +77,8 @@ REJOIN_HINT = "Call mode with private to continue in a session of your own, or w
 class _Call:
     """An open call."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal, who: str) -> None:
+        self._journal, self._who = journal, who
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._progress = "waiting for the session"
         self._last_line = ""
@@ -43,7 +86,10 @@ class _Call:
     def on_frame(self, frame: Frame) -> None:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
+        elif frame["op"] == "begun":
+            self._journal.code(frame["cell"], self._who, str(frame["code"]))
         elif frame["op"] == "output":
+            self._journal.output(str(frame["text"]))
             lines = [line.strip() for line in str(frame["text"]).splitlines() if line.strip()]
             self._last_line = lines[-1][:200] if lines else self._last_line
         elif "error" in frame:
@@ -59,8 +105,11 @@ class _Call:
 class SessionConnection:
     """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
+    ) -> None:
         self._reader, self._writer = reader, writer
+        self._journal = journal
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
         self._open: dict[int, _Call] = {}
@@ -71,22 +120,26 @@ class SessionConnection:
         self.name = ""
 
     @classmethod
-    async def join(cls, session: str | None, project: Path, agent: str) -> SessionConnection:
+    async def join(
+        cls, session: str | None, project: Path, agent: str, journal: Journal
+    ) -> SessionConnection:
         """Join a session by its name, or the session of a project's folder."""
         try:
             found = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls.connect(found.path, agent)
+        return await cls.connect(found.path, agent, journal)
 
     @classmethod
-    async def connect(cls, target: Path | socket.socket, agent: str) -> SessionConnection:
+    async def connect(
+        cls, target: Path | socket.socket, agent: str, journal: Journal
+    ) -> SessionConnection:
         where = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
             reader, writer = await asyncio.open_unix_connection(**where)
         except OSError as error:
             raise McpToolError(str(error)) from None
-        joined = cls(reader, writer)
+        joined = cls(reader, writer, journal)
         writer.write(encode({"op": "join", "name": agent}))
         try:
             welcome = await joined._next_frames()
@@ -111,7 +164,7 @@ class SessionConnection:
         """Call `AgentCalls`."""
         if self._end_reason:
             raise McpToolError(self._end_reason)
-        call, number, start = _Call(), next(self._numbers), time.monotonic()
+        call, number, start = _Call(self._journal, self.name), next(self._numbers), time.monotonic()
         self._open[number] = call
         try:
             self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
@@ -172,11 +225,12 @@ class OwnSession:
     """A session used only by its agent. Nobody approves its code, so code that a rule asks about
     does not run."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, journal: Journal) -> None:
         # Without a configured model, no server on this machine is searched for one.
         self._settings = settings.model_copy(
             update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
         )
+        self._journal = journal
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
@@ -189,7 +243,7 @@ class OwnSession:
                 # session.
                 with anyio.CancelScope(shield=True):
                     ours = await asyncio.to_thread(self._start)
-                    joined = await SessionConnection.connect(ours, agent)
+                    joined = await SessionConnection.connect(ours, agent, self._journal)
                 self._connection = joined
             return self._connection
 

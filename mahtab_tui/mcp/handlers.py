@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
-from mahtab_tui.mcp.connection import OwnSession, SessionConnection
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.packages import (
     Action,
     find_environment,
@@ -180,6 +181,9 @@ def shorten_traceback(text: str) -> str:
     return "\n".join([*lines[:FRAMES_HEAD], middle, *lines[-FRAMES_TAIL:]])
 
 
+PACKAGE_OUTPUT_CHARS = 2_000
+
+
 class NoArguments(Arguments):
     """No arguments."""
 
@@ -205,6 +209,12 @@ class PackageArguments(Arguments):
     )
     packages: list[str] = Field(
         [], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test"
+    )
+
+
+class LogArguments(Arguments):
+    mode: Literal["auto", "file", "off"] = Field(
+        description="auto: in colour, for tail -f; file: as plain text; off"
     )
 
 
@@ -234,6 +244,7 @@ class ToolHandlers:
         secrets: Secrets,
     ) -> None:
         self.secrets = secrets
+        self._journal = Journal(secrets)
         self._cwd = cwd
         self._attach = attach
         self._settings = settings
@@ -258,6 +269,9 @@ class ToolHandlers:
                 destructive=True,
                 idempotent=True,
             ),
+            McpTool(
+                "log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True
+            ),
             McpTool("mode", "Private or shared", ModeArguments, self.set_mode, idempotent=True),
         ]
 
@@ -266,11 +280,12 @@ class ToolHandlers:
             await self._own.close()
         if self._shared is not None:
             await self._shared.close()
+        self._journal.switch(False)
 
     async def session(self) -> SessionConnection:
         if self.mode == "private":
             if self._own is None:
-                self._own = OwnSession(self._settings)
+                self._own = OwnSession(self._settings, self._journal)
             return await self._own.connection(self.agent)
         async with self._joining:
             if self._shared is None:
@@ -370,13 +385,24 @@ class ToolHandlers:
         action = f"pkg {' '.join([arguments.action, *arguments.packages])}"
         await session.call("permit", object, report, action=action)
         written: list[str] = []
+        line = ""
         code = 0
+        start = time.monotonic()
+
+        async def on_text(text: str) -> None:
+            nonlocal line
+            written.append(text)
+            lines, _, rest = (line + text).rpartition("\n")
+            line = rest[-PACKAGE_OUTPUT_CHARS:]
+            if lines.strip():
+                await report(time.monotonic() - start, lines.strip()[-PACKAGE_OUTPUT_CHARS:])
+
         for command in steps.commands:
             try:
-                code, output = await run_command(command, steps.cwd, steps.environment)
+                await on_text(f"$ {' '.join(command)}\n")
+                code = await run_command(command, steps.cwd, steps.environment, on_text)
             except OSError as error:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
-            written.append(f"$ {' '.join(command)}\n{output}")
             if code:
                 break
         await session.call("invalidate_caches", object)
@@ -385,8 +411,20 @@ class ToolHandlers:
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (shown, ending) if part), failed=code != 0)
 
+    async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
+        """Write all evaluated code and its output to a file that the user can follow live, or stop
+        writing."""
+        path = log_file()
+        try:
+            self._journal.switch(arguments.mode != "off")
+        except OSError as error:
+            raise McpToolError(f"{path} cannot be written: {error.strerror}.") from None
+        if arguments.mode == "off":
+            return _sentence("The log is off.")
+        return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
+
     async def _join(self, session: str | None) -> SessionConnection:
-        return await SessionConnection.join(session, Path(self._cwd), self.agent)
+        return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)
 
 
 def _sentence(text: str) -> ToolAnswer:

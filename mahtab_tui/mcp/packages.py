@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -99,8 +100,8 @@ def plan_commands(
     folder = project or cwd
     if action == "test":
         return PackageCommands([[python, "-m", "pytest", *packages]], folder, environment)
-    if uv and project is not None and prefix is not None and action in _OF_PROJECT:
-        commands = _project_commands(uv, action, packages)
+    if uv and project is not None and prefix is not None and action != "status":
+        commands = _project_commands(uv, action, packages, project)
         environment["UV_PROJECT_ENVIRONMENT"] = str(prefix)
         return PackageCommands(commands, project, environment)
     pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
@@ -116,23 +117,33 @@ def _each(option: str, packages: list[str]) -> list[str]:
     return [word for package in packages for word in (option, package)]
 
 
-_OF_PROJECT = ("add", "rm", "install", "resolve", "update")
-
-
-def _project_commands(uv: str, action: Action, packages: list[str]) -> list[list[str]]:
+def _project_commands(
+    uv: str, action: Action, packages: list[str], project: Path
+) -> list[list[str]]:
     """Use uv's project commands, which keep pyproject.toml, lock file and environment in step."""
+    add, remove, sync = [uv, "add", *packages], [uv, "remove", *packages], [uv, "sync"]
     match action:
         case "add":
-            return [[uv, "add", *packages]]
+            return [add]
         case "rm":
-            return [[uv, "remove", *packages]]
+            return [remove]
         case "install":
-            return [[uv, "sync"]]
+            return [sync]
         case "resolve":
             return [[uv, "lock"]]
+        case "develop":
+            own = project.resolve()
+            others = [package for package in packages if Path(package).resolve() != own]
+            editable = [[uv, "add", "--editable", *others]] if others else []
+            # The project cannot depend on itself; this installs it as editable.
+            return editable if len(others) == len(packages) else [*editable, sync]
+        case "free":
+            # The first command changes nothing. If it fails, there is no such release, and the
+            # project keeps its current one.
+            check = [uv, "lock", "--dry-run", *_each("--no-sources-package", packages)]
+            return [check, remove, add]
         case _:
-            upgrade = _each("--upgrade-package", packages) or ["--upgrade"]
-            return [[uv, "lock", *upgrade], [uv, "sync"]]
+            return [[uv, "lock", *(_each("--upgrade-package", packages) or ["--upgrade"])], sync]
 
 
 def _environment_commands(
@@ -171,10 +182,12 @@ def _environment_commands(
 
 
 async def run_command(
-    command: list[str], cwd: Path, environment: Mapping[str, str]
-) -> tuple[int, str]:
-    """Return the exit code and the output. Cancelling kills the command and its children. Raises
-    `OSError`."""
+    command: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    on_text: Callable[[str], Awaitable[None]],
+) -> int:
+    """Return the exit code. Cancelling kills the command and its children. Raises `OSError`."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
@@ -184,9 +197,12 @@ async def run_command(
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
+    assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
-        output, _ = await process.communicate()
-        return process.returncode or 0, output.decode("utf-8", "replace")
+        while data := await process.stdout.read(65536):
+            await on_text(decoder.decode(data))
+        return await process.wait()
     except BaseException:
         signal_group(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):

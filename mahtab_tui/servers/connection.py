@@ -5,38 +5,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
-import anyio.abc
-import httpx2
 import mcp_types as types
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mahtab_tui import __version__
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.servers.schema import (
+    ArgumentsError,
     ToolSignature,
     build_signature,
+    check_arguments,
     error_text,
     identifier,
     result_parts,
+    with_required,
 )
-from mahtab_tui.servers.servers import (
-    ServerError,
-    ServerMessages,
-    Servers,
-    ServerState,
-)
+from mahtab_tui.servers.servers import SavedLogins, ServerError, Servers, ServerState
+from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.system import start_thread, tie_to_parent
+from mahtab_tui.settings.model import SettingsError
+
+Stored = TypeVar("Stored", bound=BaseModel)
 
 _PATIENCE = 5.0
 MOST_TOOLS = 2_000
@@ -50,15 +56,9 @@ _FAILURES = (
     anyio.ClosedResourceError,
 )
 
-LONGEST = 32 * 1024 * 1024
-"""Bytes of one message over HTTP."""
-TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
-# A tool may take as long as it likes; the user can stop it.
-_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
-
 
 class Connection:
-    """A server's process or HTTP session. One that has ended is started again at its next use."""
+    """A server's process or HTTP session; a dead one is started again once."""
 
     def __init__(self, servers: Servers, state: ServerState, server: McpServer) -> None:
         self._servers = servers
@@ -68,26 +68,19 @@ class Connection:
         self._living: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
         """Belongs to the newest life; done when it is ready."""
-        self._ended = asyncio.Event()
         self._client: Client | None = None
-        self._schemas: dict[str, Any] = {}
-        """Output schemas by tool."""
+        self._closed = Closed()
+        self._limit: asyncio.Timeout | None = None
+        self._listed: dict[str, types.Tool] = {}
+        self._restarts = 0
 
     async def ready(self) -> None:
         """Start the server, if it does not run. Raises `ServerError`."""
         async with self._turn:
-            if self._living is not None and self._ended.is_set():
+            if self._living is not None and self._closed.event.is_set():
                 await asyncio.wait([self._living])
             if self._living is None or self._living.done():
-                if self._state.phase == "ended" and self._state.revision:
-                    self._servers.report(
-                        f"The MCP server {self._state.name} had ended: {self._state.why} It is being restarted."
-                    )
-                self._started = asyncio.get_running_loop().create_future()
-                # Nobody may wait for it any more.
-                self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
-                self._ended = asyncio.Event()
-                self._living = asyncio.create_task(self._live(self._ended, self._started))
+                self._start()
         await asyncio.shield(self._started)
         if self._state.stale:
             try:
@@ -99,8 +92,25 @@ class Connection:
         """Raises `ServerError`."""
         async with self._turn:
             await self.stop()
-            self._state.phase = "not started"
+            self._restarts = 0
+            self._state.ran = False
         await self.ready()
+
+    def _start(self) -> None:
+        """Raises `ServerError` if it has ended too often."""
+        name, why = self._state.name, self._state.why
+        if self._state.phase == "ended" and self._state.ran:
+            if self._restarts:
+                raise ServerError(
+                    f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
+                )
+            self._restarts += 1
+            self._servers.report(f"The MCP server {name} had ended: {why} It is being restarted.")
+        self._started = asyncio.get_running_loop().create_future()
+        # Nobody may wait for it any more.
+        self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._closed = Closed()
+        self._living = asyncio.create_task(self._live(self._closed, self._started))
 
     async def stop(self) -> None:
         living, self._living = self._living, None
@@ -109,23 +119,26 @@ class Connection:
             await asyncio.gather(living, return_exceptions=True)
 
     async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
-        """Start the server, and find a tool. Raises `ServerError`."""
+        """Start the server, and check a call's arguments. Raises `ServerError`."""
         await self.ready()
-        signature = self._state.tools.get(wire)
-        if signature is None:
+        if wire not in self._listed:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
+        signature = self._state.tools[wire]
         try:
+            check_arguments(arguments, self._listed[wire].input_schema)
             json.dumps(arguments, ensure_ascii=False).encode()
+            return signature
+        except ArgumentsError as error:
+            why = f". {error}"
         except UnicodeEncodeError:
-            raise ServerError(
-                f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8."
-            ) from None
-        return signature
+            why = ": a text cannot be encoded as UTF-8."
+        raise ServerError(f"{self._state.python}.{signature.name} was not called{why}")
 
     async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Call a tool; returns the parts of its result. Raises `ServerError`."""
         await self.prepare(wire, arguments)
-        if self._client is None:
+        client, tool = self._client, self._listed[wire]
+        if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
         self._state.used.setdefault(wire)
         # Not `Client.call_tool`, which would check the result against the server's own patterns
@@ -134,20 +147,21 @@ class Connection:
             params=types.CallToolRequestParams(name=wire, arguments=dict(arguments))
         )
         try:
-            result = await self._client.session.send_request(request, types.CallToolResult)
+            result = await client.session.send_request(request, types.CallToolResult)
         except _FAILURES as error:
             raise ServerError(await self._failure(error)) from None
+        self._restarts = 0
         if result.is_error:
             raise ServerError(
                 error_text(result.content) or f"{wire} failed, and the server does not say why."
             )
-        return result_parts(result, self._schemas.get(wire))
+        return result_parts(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
         name = self._state.name
         if not isinstance(error, ValidationError):
-            await asyncio.wait([asyncio.create_task(self._ended.wait())], timeout=0.2)
-        if self._ended.is_set() and self._server.url is None:
+            await asyncio.wait([asyncio.create_task(self._closed.event.wait())], timeout=0.2)
+        if self._closed.event.is_set() and self._server.command is not None:
             if self._living is not None:
                 await asyncio.wait([self._living])
             return f"The server {name} ended during the call: {self._state.why}"
@@ -158,17 +172,16 @@ class Connection:
                         raise ServerError
                     await self._client.list_tools()
             except (ServerError, *_FAILURES):
-                self._state.why = f"{_describe_error(error)}."
-                self._ended.set()
+                self._closed.set(_describe_error(error))
         return f"The server {name} could not answer: {_describe_error(error)}."
 
-    async def _live(self, ended: asyncio.Event, started: asyncio.Future[None]) -> None:
+    async def _live(self, closed: Closed, started: asyncio.Future[None]) -> None:
         state = self._state
         state.phase, state.why = "starting", ""
         try:
-            async with asyncio.timeout(self._servers.start_seconds) as limit:
+            async with asyncio.timeout(self._servers.start_seconds) as self._limit:
                 async with Client(
-                    self._transport(ended),
+                    self._transport(closed),
                     client_info=types.Implementation(name="mahtab-tui", version=__version__),
                     message_handler=self._on_message,
                     cache=None,
@@ -176,10 +189,11 @@ class Connection:
                     self._client = client
                     await self._list()
                     state.about = _about(client)
-                    limit.reschedule(None)
-                    state.phase = "running"
+                    self._limit.reschedule(None)
+                    self._limit = None
+                    state.phase, state.ran = "running", True
                     started.set_result(None)
-                    await ended.wait()
+                    await closed.event.wait()
         except asyncio.CancelledError:
             state.why = "It was stopped."
             raise
@@ -187,49 +201,40 @@ class Connection:
             state.why = f"It was not ready within {self._servers.start_seconds:g} seconds."
         # Also the SDK's groups of exceptions; the loop and other servers go on.
         except BaseException as error:
-            state.why = "" if ended.is_set() else f"{_describe_error(error)}."
+            state.why = state.why or f"{_describe_error(error)}."
         finally:
-            self._client, state.phase = None, "ended"
-            ended.set()
-            last = state.messages.last_line
-            state.why = state.why or f"it ended{f' ({last})' if last else ''}."
+            self._client = self._limit = None
+            state.phase, state.login = "ended", ""
+            closed.set()
+            if closed.why or closed.code is not None:
+                how = closed.why or describe_end(closed.code or 0)
+                last = state.messages.last_line
+                state.why = f"{how}{f' ({last})' if last else ''}."
             if not started.done():
+                why = state.why or "it ended."
                 started.set_exception(
-                    ServerError(f"The server {state.name} could not be started: {state.why}")
+                    ServerError(f"The server {state.name} could not be started: {why}")
                 )
 
-    @contextlib.asynccontextmanager
-    async def _transport(self, ended: asyncio.Event) -> AsyncIterator[Any]:
-        server = self._server
+    def _transport(self, closed: Closed) -> Any:
+        server, messages = self._server, self._state.messages
         if server.url is None:
-            # A killed program would leave its servers behind, so they are tied to this thread.
-            command, *args = tie_to_parent([server.command or "", *server.args])
-            parameters = StdioServerParameters(
-                command=command,
-                args=args,
-                env=server.env,
-                cwd=self._servers.folder / Path(server.cwd or ".").expanduser(),
-                encoding_error_handler="replace",
+            return PipeTransport(server, self._servers.folder, messages, closed)
+        login = None
+        if not any(name.lower() == "authorization" for name in server.headers):
+            login = login_to(server.url, self._servers.logins, self._ask_to_log_in)
+        return http_transport(server, login, messages)
+
+    def _ask_to_log_in(self, url: str) -> None:
+        """Ask the user to visit an address; "" ends that."""
+        self._state.login = url
+        if self._limit is not None:
+            seconds = LOGIN_SECONDS + _PATIENCE if url else self._servers.start_seconds
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
+        if url:
+            self._servers.report(
+                f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
             )
-            read_end, write_end = os.pipe()
-            copying = start_thread("mcp-messages", _copy, read_end, self._state.messages)
-            with os.fdopen(write_end, "w") as log:
-                async with stdio_client(parameters, log) as (received, sent):
-                    yield _Received(received, ended), sent
-            await asyncio.to_thread(copying.join, 0.5)
-            return
-        async with (
-            httpx2.AsyncClient(
-                headers={"accept-encoding": "identity", **server.headers},
-                timeout=_HTTP_TIMEOUT,
-                event_hooks={"response": [_limit]},
-            ) as client,
-            streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST) as (
-                received,
-                sent,
-            ),
-        ):
-            yield _Received(received, ended), sent
 
     async def _list(self) -> None:
         assert self._client is not None
@@ -242,9 +247,13 @@ class Connection:
             cursor = page.next_cursor
             if cursor is None or len(listed) > MOST_TOOLS:
                 break
+        if len(listed) > MOST_TOOLS:
+            self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
+        self._listed = dict(list(listed.items())[:MOST_TOOLS])
         tools: dict[str, ToolSignature] = {}
         names: set[str] = set()
-        for wire, tool in list(listed.items())[:MOST_TOOLS]:
+        for wire, tool in self._listed.items():
+            tool.input_schema = dict(with_required(tool.input_schema))
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
@@ -252,72 +261,11 @@ class Connection:
             tools[wire] = build_signature(
                 wire, tool.input_schema, words, read_only=read_only, name=name
             )
-        self._schemas = {wire: tool.output_schema for wire, tool in listed.items()}
         self._state.change(tools)
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._state.stale = True
-
-
-class _Received(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
-    """Notices the end, and gives a tool without a usable schema one that takes any arguments: the
-    SDK would refuse the whole list."""
-
-    def __init__(self, received: Any, ended: asyncio.Event) -> None:
-        self._received = received
-        self._ended = ended
-
-    async def receive(self) -> SessionMessage | Exception:
-        try:
-            item: SessionMessage | Exception = await self._received.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._ended.set()
-            raise
-        if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
-            result = item.message.result
-            if isinstance(tools := result.get("tools"), list):
-                result["tools"] = list(_usable(tools))
-        return item
-
-    async def aclose(self) -> None:
-        await self._received.aclose()
-
-
-def _usable(tools: list[Any]) -> Iterator[dict[str, Any]]:
-    for tool in tools:
-        if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-            schema = tool.get("inputSchema")
-            if not isinstance(schema, dict) or schema.get("type") != "object":
-                tool = {**tool, "inputSchema": {"type": "object"}}
-            yield tool
-
-
-def _copy(pipe: int, messages: ServerMessages) -> None:
-    with os.fdopen(pipe, "rb", buffering=0) as file:
-        while data := file.read(65536):
-            messages.add(data.decode(errors="replace"))
-
-
-async def _limit(response: httpx2.Response) -> None:
-    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK does
-        response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
-
-
-class _LimitedBody(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        length = 0
-        async for piece in self._stream:
-            length += len(piece)
-            if length > LONGEST:
-                raise httpx2.ReadError(TOO_LONG)
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def _about(client: Client) -> str:
@@ -330,7 +278,131 @@ def _describe_error(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
-        return f"its answer does not follow the protocol ({error.errors()[0]['msg']})"
+        first = error.errors()[0]
+        return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+    if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):
+        return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"
     return (str(error) or type(error).__name__).strip().rstrip(".")[:1_000]
+
+
+# Logging in over HTTP (OAuth). The SDK speaks the protocol; here are the user's browser, which comes
+# back to a port, and the tokens.
+
+LOGIN_SECONDS = 600.0
+_HOST = "127.0.0.1"
+_BACK = "/callback"
+
+
+def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
+    """Return what logs in to a server. ask: called with the address to visit, then with ""."""
+    login = _Login(url, logins, ask)
+    metadata = OAuthClientMetadata(
+        client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
+    )
+    provider = OAuthClientProvider(url, metadata, login, login.begin, login.finish)
+    provider.context.token_expiry_time = logins.get(url).get("expires")
+    return provider
+
+
+class _Login:
+    def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
+        self._url = url
+        self._logins = logins
+        self._ask = ask
+        self.port: int = logins.get(url).get("port") or _free_port()
+        """A server knows the program with this port."""
+        self._leads_to = ""
+        self._state = ""
+        self._answer: asyncio.Future[AuthorizationCodeResult]
+        self._listening: asyncio.Server
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return _read(OAuthToken, self._logins.get(self._url).get("tokens"))
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        expires = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        self._keep(tokens=tokens.model_dump(mode="json"), expires=expires)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return _read(OAuthClientInformationFull, self._logins.get(self._url).get("client"))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._keep(client=client_info.model_dump(mode="json"), port=self.port)
+
+    def _keep(self, **changes: Any) -> None:
+        with contextlib.suppress(SettingsError):  # a full disk: the user logs in again next time
+            self._logins.keep(self._url, **changes)
+
+    async def begin(self, url: str) -> None:
+        """Ask the user to log in. Raises `OAuthFlowError`."""
+        self._leads_to = url
+        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            self._listening = await asyncio.start_server(self._visited, _HOST, self.port)
+        except OSError as error:
+            self._keep(client=None, port=None)  # it introduces itself again with another port
+            raise OAuthFlowError(
+                f"the login needs port {self.port}, which cannot be used ({error.strerror})"
+            ) from None
+        self._ask(f"http://{_HOST}:{self.port}/")
+
+    async def finish(self) -> AuthorizationCodeResult:
+        """Wait for the login. Raises `OAuthFlowError`."""
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                return await self._answer
+        except TimeoutError:
+            raise OAuthFlowError("nobody logged in in time") from None
+        finally:
+            self._listening.close()
+            self._ask("")
+
+    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a request of a browser, which may be on a hostile page."""
+        with contextlib.suppress(
+            TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, text = self._answered(head.split(b"\r\n", 1)[0].decode("latin-1"))
+            leads_to = f"Location: {self._leads_to}\r\n" if status.startswith("302") else ""
+            more = f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
+            writer.write(f"HTTP/1.1 {status}\r\n{leads_to}{more}\r\n\r\n{text}".encode())
+            await writer.drain()
+        writer.close()
+
+    def _answered(self, request: str) -> tuple[str, str]:
+        address = urlsplit(request.partition(" ")[2].partition(" ")[0])
+        given = {name: values[0] for name, values in parse_qs(address.query).items()}
+        if address.path == "/":
+            return "302 Found", ""
+        is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        if address.path != _BACK or not is_state:
+            return "404 Not Found", "There is nothing here."
+        if self._answer.done():
+            return "200 OK", "This login is over."
+        if "code" not in given:
+            why = given.get("error_description") or given.get("error") or "the browser sent no code"
+            self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
+            return "200 OK", "The login failed. You can close this page."
+        result = AuthorizationCodeResult(
+            code=given["code"], state=given["state"], iss=given.get("iss")
+        )
+        self._answer.set_result(result)
+        return "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((_HOST, 0))
+        return int(free.getsockname()[1])
+
+
+def _read(kind: type[Stored], raw: object) -> Stored | None:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError:
+        return None

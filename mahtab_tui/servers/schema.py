@@ -1,4 +1,4 @@
-"""Signatures and results of tools by their JSON schema, which may be hostile."""
+"""Arguments and results of tools by their JSON schema, which may be hostile."""
 
 from __future__ import annotations
 
@@ -6,14 +6,82 @@ import json
 import keyword
 import re
 from collections.abc import Container, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import UnknownType, best_match
+
+from mahtab_tui.worker.frames import check_bare
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
+_LONGEST = 300
+_MOST_ERRORS = 20
+_MOST_STEPS = 5_000_000
+"""Values of a schema times values of arguments; the server checks more."""
+_PLAIN_KEYWORDS = (
+    "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength"
+    " minItems maxItems"
+).split()
 _OPEN_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
 )
+
+
+class ArgumentsError(Exception):
+    """The message is a sentence that names the argument."""
+
+
+def check_arguments(arguments: Mapping[str, Any], schema: Any) -> None:
+    """Raise `ArgumentsError` if arguments do not fit.
+
+    Patterns, references and alternatives, which may take endless time, are left to the server.
+    """
+    if _size(schema) * _size(arguments) > _MOST_STEPS:
+        return
+    try:
+        errors = Draft202012Validator(_plain_schema(schema)).iter_errors(dict(arguments))
+        error = best_match(islice(errors, _MOST_ERRORS))
+    except (UnknownType, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+        return
+    if error is not None:
+        raise ArgumentsError(_sentence(error))
+
+
+def _size(value: Any) -> int:
+    count, left = 0, [value]
+    while left and count <= _MOST_STEPS:
+        each = left.pop()
+        count += 1
+        if isinstance(each, Mapping | list):
+            left.extend(each.values() if isinstance(each, Mapping) else each)
+    return count
+
+
+def _plain_schema(schema: Any) -> dict[str, Any]:
+    """Return the part that is checked in linear time."""
+    if not isinstance(schema, Mapping):
+        return {}
+    plain = {name: schema[name] for name in _PLAIN_KEYWORDS if name in schema}
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        plain["properties"] = {name: _plain_schema(each) for name, each in properties.items()}
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            plain["additionalProperties"] = False
+    if "items" in schema:
+        plain["items"] = _plain_schema(schema["items"])
+    return plain
+
+
+def _sentence(error: ValidationError) -> str:
+    path = [str(part) for part in error.absolute_path]
+    if error.validator == "required" and isinstance(error.validator_value, list):
+        missing = [str(name) for name in error.validator_value if name not in error.instance]
+        return f"The argument {'.'.join([*path, *missing[:1]])} is missing."
+    what = f"The argument {'.'.join(path)} is" if path else "The arguments are"
+    return f"{what} wrong: {error.message[:_LONGEST]}."
 
 
 MOST_PARAMETERS = 100
@@ -80,21 +148,28 @@ def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -
     return found
 
 
+def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return schema
+    names = [name for name in required[: MOST_PARAMETERS + 1] if isinstance(name, str)]
+    missing: dict[str, Any] = {name: {} for name in names if name not in properties}
+    return {**schema, "properties": {**properties, **missing}} if missing else schema
+
+
 def build_signature(
-    wire: str, schema: Mapping[str, Any], description: str, *, read_only: bool, name: str
+    wire: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
-    """A tool whose schema cannot be read gets ``**arguments``."""
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if (
-        not isinstance(properties, Mapping)
-        or not isinstance(required, list)
-        or not all(isinstance(each, str) and each in properties for each in required)
-        or len(properties) > MOST_PARAMETERS
-    ):
-        schema, properties, required = {}, {}, []
-    others = schema.get("additionalProperties")
-    is_open = bool(others or schema.keys() & _OPEN_KEYWORDS)
-    is_open = is_open or ("properties" not in schema and others is not False)
+    schema = schema if isinstance(schema, Mapping) else {}
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    closed = others is False or (
+        isinstance(properties, Mapping) and not others and not schema.keys() & _OPEN_KEYWORDS
+    )
+    properties = properties if isinstance(properties, Mapping) else {}
+    required = schema.get("required")
+    required = set(map(str, required)) if isinstance(required, list) else set()
+    if len(properties) > MOST_PARAMETERS:
+        properties, closed = {}, False
     names: dict[str, Parameter] = {}
     lines = []
     for each, about in properties.items():
@@ -111,7 +186,7 @@ def build_signature(
     words = description.strip() or f"The tool {wire} has no description."
     doc = "\n".join([words[:LONGEST_DOC], "", *lines])[: 2 * LONGEST_DOC].rstrip()
     return ToolSignature(
-        name, wire, parameters, is_open, doc, words.partition("\n")[0][:200], read_only
+        name, wire, parameters, not closed, doc, words.partition("\n")[0][:200], read_only
     )
 
 
@@ -143,8 +218,8 @@ def _is_plain(default: Any) -> bool:
 
 
 LONGEST_ERROR = 4_000
-_LONGEST_JSON = 2_000_000
-"""Characters of a text that is parsed; more would keep other threads waiting."""
+MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
+"""Bytes of JSON outside its strings; more would keep other threads waiting."""
 
 
 def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
@@ -181,12 +256,14 @@ def _part(block: ContentBlock) -> dict[str, Any]:
                 return {"kind": "text", "text": text}
             return {"kind": "bytes", "data": getattr(block.resource, "blob", "")}
         case "resource_link":
-            return {"kind": "json", "value": {"uri": str(block.uri), "name": block.name}}
+            link = {"uri": str(block.uri), "name": block.name, "mime": block.mime_type}
+            return {"kind": "json", "value": link}
 
 
 def _text(text: str) -> dict[str, Any]:
-    if text[:1] in ("{", "[") and len(text) <= _LONGEST_JSON:
+    if text[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]"):
         try:
+            check_bare(text.encode(errors="replace"), MOST_OUTSIDE_TEXTS)
             return {"kind": "json", "value": json.loads(text)}
         except (ValueError, RecursionError):
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
 import threading
@@ -14,11 +15,60 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mahtab_tui.servers.schema import ToolSignature, identifier
 from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.values import write_text
 from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.servers.connection import Connection
+
+_LARGEST = 1_000_000
+_SECRET = ("access_token", "refresh_token", "client_secret")
+
+
+class SavedLogins:
+    """Logins by the server's address. Any thread may call it."""
+
+    def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
+        """path: None keeps them for this session only. add_secret: masks a text from now on."""
+        self._path = path
+        self._add_secret = add_secret
+        self._lock = threading.Lock()
+        self._logins: dict[str, dict[str, Any]] = {}
+
+    def get(self, url: str) -> dict[str, Any]:
+        with self._lock:
+            saved = self._read().get(url)
+        self._mask(saved)
+        return saved if isinstance(saved, dict) else {}
+
+    def keep(self, url: str, **changes: Any) -> None:
+        """Change a login. Raises `SettingsError`."""
+        self._mask(changes)
+        with self._lock:
+            logins = self._read()
+            before = logins.get(url)
+            logins[url] = {**(before if isinstance(before, dict) else {}), **changes}
+            if self._path is not None:
+                write_text(self._path, json.dumps(logins))
+
+    def _read(self) -> dict[str, Any]:
+        if self._path is None:
+            return self._logins
+        try:
+            with self._path.open("rb") as file:
+                logins = json.loads(file.read(_LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return logins if isinstance(logins, dict) else {}
+
+    def _mask(self, saved: object) -> None:
+        if isinstance(saved, dict):
+            for name, value in saved.items():
+                if name in _SECRET and isinstance(value, str):
+                    self._add_secret(value)
+                self._mask(value)
+
 
 _USED = 8
 _LONGEST_LINE = 200
@@ -60,6 +110,8 @@ class ServerState:
         self.where = where
         self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
         self.why = ""
+        self.login = ""
+        self.ran = False
         self.about = ""
         self.stale = False
         self.tools: Mapping[str, ToolSignature] = {}
@@ -140,13 +192,16 @@ class Servers:
         folder: Path,
         report: Callable[[str], None],
         *,
+        logins: SavedLogins | None = None,
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """folder: where programs run. reserved: names that no server may have."""
+        """folder: where programs run. logins: by default forgotten with the session. reserved:
+        names that no server may have."""
         self._configured = configured
         self.folder = folder
         self.report = report
+        self.logins = logins or SavedLogins(None, lambda secret: None)
         self.start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
         for name, server in configured.items():

@@ -487,7 +487,7 @@ class _AgentCell:
     def __post_init__(self) -> None:
         # Partial output cannot be checked for private texts.
         self._follow = not self.session.private.names
-        """Whether the agent gets its output while it runs."""
+        """Whether the agent gets its start and output while it runs."""
         self._bounded = BoundedCell(
             self.session.kernel,
             self.timeout,
@@ -524,6 +524,7 @@ class _AgentCell:
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
+                begun=self._on_begin,
                 listener=self._on_output,
                 allowed=self.allowed,
                 lock=self.lock,
@@ -556,6 +557,11 @@ class _AgentCell:
         self.call.running = False
         with suppress(InvalidStateError):  # an unresponsive cell has ended after all
             self._answer.set_result(evaluation)
+
+    def _on_begin(self, cell: int) -> None:
+        if self._follow:
+            code = self.session.secrets.mask(self.code)
+            self.call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
         if self._follow:

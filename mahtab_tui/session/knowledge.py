@@ -137,15 +137,17 @@ class Knowledge:
     def _make_servers(self) -> Servers:
         import builtins
 
-        from mahtab_tui.servers.servers import Servers
+        from mahtab_tui.servers.servers import SavedLogins, Servers
         from mahtab_tui.worker.toolbox import NAMES
 
         tools = (name for tool in self.toolset.tools.values() for name in tool.names)
         reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
+        file = None if self._no_trace else home_folder() / "mcp_logins.json"
         return Servers(
             self._settings.mcp,
             project_folder(),
             self._warn,
+            logins=SavedLogins(file, self._secrets.add),
             reserved=reserved,
         )
 

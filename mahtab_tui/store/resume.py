@@ -201,6 +201,19 @@ def _about_cut_answer(past: Sequence[Record]) -> str:
     return " The model's answer was cut off: ask again if you need the rest." if going else ""
 
 
+def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
+    """Open a copy of a session. Raises `SessionNotFound`."""
+    try:
+        copy = fork(row.id)
+    except StoreError as error:
+        raise SessionNotFound(str(error)) from None
+    store, name, past = resumed_store(row._replace(id=copy), variables=variables)
+    past.append(
+        _notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently.")
+    )
+    return store, name, past
+
+
 def remove_session(row: SessionRow) -> None:
     """Delete a session's records and variables. Raises `SessionNotFound` if it is open or its
     kernel waits, and `StoreError`."""

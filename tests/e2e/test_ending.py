@@ -121,6 +121,40 @@ with SignalHandler(app):
 """
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_terminal_changes_by_a_borrowing_program_are_reverted(
+    start: Start, project: Path, number: signal.Signals
+) -> None:
+    (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
+    (project / "myedit").chmod(0o755)
+    screen = start(env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
+    before = attributes(screen)
+    screen.idle()
+    screen.enter("open_in_editor('x.py')")
+    lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
+    if number == signal.SIGKILL:  # it cannot put back what it has done
+        os.kill(lent, number)
+        screen.wait("exit code")
+        assert screen.leave() == 0
+        assert attributes(screen) == before
+        return
+    at = len(screen.raw)
+    os.kill(screen.pid, number)
+    assert screen.wait_end() == -number
+    assert b"\x1b" not in screen.raw[at:], (
+        "the screen of a program that goes on is not written over"
+    )
+    os.kill(lent, signal.SIGKILL)
+
+
+LENT = """
+import os, time, tty
+tty.setraw(0)
+print(f"lent to {os.getpid()};", flush=True)
+time.sleep(1000)
+"""
+
+
 # The terminal is closed: the program ends, what was said is there, and the kernel waits for the
 # next screen if it has work or variables.
 

@@ -98,13 +98,71 @@ def opened(start: Start, *arguments: str) -> Terminal:
     return screen
 
 
-def test_session_open_in_another_terminal_is_left_alone(start: Start, project: Path) -> None:
+def cells(home: Path) -> dict[str, list[str]]:
+    """Code that ran in each session, by its id."""
+    with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
+        rows = file.execute(
+            "select session, json_extract(attrs, '$.cell') || ' ' || text from record where tag = 'user-repl-in' order by number"
+        ).fetchall()
+    return {session: [text for each, text in rows if each == session] for session, _ in rows}
+
+
+def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
     first = opened(start)
-    assert f"(open: process {first.pid} since" in run_program("sessions").stdout
-    second = start("--continue", columns=200)
-    second.wait(rf"is open in another terminal \(process {first.pid} since")
-    second.wait(f"mahtab-tui watch {first.pid} shows it")
+    (session,) = cells(home)
+    second = start("--resume", session[:4])
+    second.wait(rf"\({session}\) is open in another terminal:\s+process {first.pid} since")
+    second.wait("Choose w or f")
+    second.enter("x", "Choose(?s:.*)Choose")
+    second.enter("f", "in the first")
+    second.wait("This is now the session")
+    second.enter("print('in the ' + 'fork')", "in the fork")
+    first.enter("print('in the ' + 'first again')", "in the first again")
+    assert first.leave() == second.leave() == 0
+    stored_cells = cells(home)
+    (copy,) = stored_cells.keys() - {session}
+    assert stored_cells[session] == [
+        "1 print('in the ' + 'first'); kept = 1",
+        "2 print('in the ' + 'first again')",
+    ]
+    assert stored_cells[copy] == [
+        "1 print('in the ' + 'first'); kept = 1",
+        "2 print('in the ' + 'fork')",
+    ]
+
+
+def test_session_open_in_another_terminal_is_watched_or_declined(
+    start: Start, home: Path, project: Path
+) -> None:
+    first = opened(start)
+    listed = run_program("sessions").stdout
+    assert f"(open: process {first.pid} since" in listed
+    second = start("--continue")
+    second.wait("Choose w or f")
+    second.press("enter")
+    second.wait("was not changed")
     assert second.wait_end() == 1
+    third = start("--continue")
+    third.wait("Choose w or f")
+    third.enter("w", "watches")
+    third.wait("in the first")
+    first.enter("print('and it ' + 'follows')")
+    third.wait("and it follows")
+    assert third.leave() == 0
+
+
+def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
+    opened(start, "--no-share")
+    second = start("--continue")
+    second.wait("Choose f and")
+    assert "watch" not in second.text
+
+
+def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
+    opened(start)
+    done = run_program("--continue")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
 
 
 def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
@@ -119,9 +177,9 @@ def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     first.wait_end()
     second = start("--continue")
     second.wait("is still running")
-    wait_for(lambda: "Running (" in run_program("sessions").stdout)
-    watcher = start("watch")
-    watcher.wait(r"watches \w+ \(\d+\)")
+    watcher = start("--continue")
+    watcher.wait("Choose w or f")
+    watcher.enter("w", r"watches \w+ \(\d+\)")
     watcher.wait("in the first")
     watcher.wait("begun")
     watcher.wait(r"kept\s+int\s+1")
@@ -175,6 +233,29 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     again.enter("print(kept + 2, os.getpid())", f"42 {kernel}")
     assert again.leave() == 0
     wait_for(lambda: not alive(kernel))
+
+
+def test_cell_that_ended_while_detached_shows_its_result(
+    start: Start, project: Path, home: Path
+) -> None:
+    screen = start().idle()
+    screen.enter(
+        "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 6 * 7\nmade, 'res' + 'ult'"
+    )
+    screen.wait("begun")
+    killed(screen)
+    (project / "go").touch()
+    again = start("--continue")
+    again.wait(r"\(42, 'result'\)")
+    again.wait(r"\+ made int")
+    again.idle()
+    killed(again)
+    wait_for(lambda: waiting_kernels(home))
+    third = start("--continue", columns=120, lines=35)
+    third.wait(r"\(42, 'result'\)")
+    third.idle()
+    third.wait(r"made\s+42\s+int\s+❯ 1")
+    assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
@@ -256,6 +337,17 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     again = start("--resume", session[1])
     again.wait(r"begun\s")
     again.wait("The kernel ended in cell 1 while no screen was open")
+
+
+def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
+    screen = start().idle()
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
+    (kernel,) = waiting_kernels(home)
+    screen.press("ctrl+q")
+    screen.wait(r"Leave\?")
+    screen.press("ctrl+s")
+    assert screen.wait_end() == 0
+    wait_for(lambda: not alive(kernel))
 
 
 def test_kernel_with_a_screen_is_not_stopped_from_outside(
@@ -351,6 +443,23 @@ def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
     again.wait(r"sock\s+a conn.*not kept")
     again.enter("add(40); items", r"\[1, 2, 40\]")
     assert again.leave() == 0
+
+
+def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
+    screen = start().idle()
+    screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
+    assert screen.leave() == 0
+    again = start("--continue")
+    again.wait("1 variable restored")
+    again.enter("print('al' + word)", "already")
+
+
+def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
+    screen = start("--set", "keep_namespace=false").idle()
+    screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
+    assert screen.leave() == 0
+    assert not (home / ".mahtab" / "namespaces").exists()
+    start("--continue").wait("variables were not")
 
 
 def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> None:

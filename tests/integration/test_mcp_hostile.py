@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.servers.connection import LONGEST
+from mahtab_tui.llm.usage import estimate_message_tokens
 from mahtab_tui.servers.servers import ServerError, Servers
+from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
@@ -75,6 +76,14 @@ def test_interrupt_cancels_a_call_and_notifies_the_server(it: Opened) -> None:
     assert it.value("echo.say('goes on')") == "goes on"
 
 
+def test_interrupt_cancels_calls_of_the_cells_threads(it: Opened) -> None:
+    it.session.submit("python", "import asyncio; await asyncio.to_thread(echo.sleep)")
+    wait_for(lambda: "sleep" in state(it).used)
+    it.session.kernel.interrupt()
+    it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
+    wait_for(lambda: "cancelled" in state(it).messages.text, 20)
+
+
 def test_calls_of_threads_and_async_cells_run_concurrently(it: Opened) -> None:
     code = "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))"
     it.run(code)
@@ -85,34 +94,101 @@ def test_calls_of_threads_and_async_cells_run_concurrently(it: Opened) -> None:
     assert it.value("a + b") == "'ab'"
 
 
-def test_odd_tool_accepts_any_arguments_and_spoils_no_other(servers: MakeServers) -> None:
-    odd: dict[str, Any] = {
-        "no_type": {"properties": {"text": {"type": "string"}}},
-        "nothing": None,
-        "several_types": {"type": ["object", "null"]},
-        "unknown_required": {"type": "object", "properties": {}, "required": ["text"]},
-    }
-    tools: list[Any] = [{"name": name, "inputSchema": schema} for name, schema in odd.items()]
-    others: list[Any] = [
+def test_flooding_server_is_ended_without_ending_the_session(it: Opened) -> None:
+    assert (
+        "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
+    )
+    assert it.value("echo.say('again')") == "again"
+
+
+RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s}]}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (RESULT % r'"cut \ud83d off"', "cannot be read (Invalid JSON: "),
+        (
+            '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 300 + "]" * 300 + "}}",
+            "cannot be read (Invalid JSON: recursion limit exceeded",
+        ),
+        (
+            '{"jsonrpc":"2.0","id":ID,"resu',
+            "could not answer: its answer cannot be read (Invalid JSON: control character",
+        ),
+        (
+            "{'jsonrpc': '2.0', 'id': ID, 'result': {}}",
+            "could not answer: its answer cannot be read (Invalid JSON: key must be a string",
+        ),
+        ('{"id":ID,"result":7}', "could not answer: its answer cannot be read (Field required)"),
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"What?"}}',
+            "could not answer: What?",
+        ),
+        ('{"level": "info"}\nA line.\n' + RESULT % '"fine"', "fine"),
+    ],
+)
+def test_unreadable_reply_ends_its_call(servers: MakeServers, line: str, answer: str) -> None:
+    all_of_them = servers(plain("raw", [{"name": "say", "inputSchema": TEXT}]))
+
+    def reply(line: str) -> str:
+        try:
+            return str(all_of_them.call("it", "say", {"text": line}).result(60)[0]["text"])
+        except ServerError as error:
+            return str(error)
+
+    assert answer in reply(line)
+    assert reply(RESULT % '"goes on"') == "goes on"
+
+
+ODD_SCHEMAS: dict[str, Any] = {
+    "no_type": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "empty": {},
+    "any_of": {"anyOf": [{"required": ["text"]}]},
+    "reference": {"$ref": "#/$defs/it", "$defs": {"it": {"type": "object"}}},
+    "nothing": None,
+    "a_text": "object",
+    "several_types": {"type": ["object", "null"]},
+}
+
+
+def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
+    servers: MakeServers,
+) -> None:
+    tools: list[Any] = [
+        {"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()
+    ]
+    odd: list[Any] = [
         {"name": "no_schema"},
+        {"name": "odd_rest", "inputSchema": TEXT, "annotations": 5, "icons": "x"},
         {"name": 5},
         "tool",
-        {"name": "good", "inputSchema": TEXT},
     ]
-    all_of_them = servers(plain("show", [*tools, *others]))
+    all_of_them = servers(plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}]))
     all_of_them.ready("it").result(60)
     state = all_of_them.states["it"]
-    assert list(state.tools) == [*odd, "no_schema", "good"]
+    assert list(state.tools) == [*ODD_SCHEMAS, "no_schema", "odd_rest", "good"]
     for name in state.tools:
         assert all_of_them.call("it", name, {"text": "x"}).result(60) == [
             {"kind": "json", "value": {"text": "x"}}
         ]
-        assert state.tools[name].written == ("(text: str)" if name == "good" else "(**arguments)")
-
-
-def test_dead_server_is_restarted_with_a_notice(it: Opened) -> None:
+        assert state.tools[name].written == (
+            "(text: str)" if name in ("no_type", "odd_rest", "good") else "(**arguments)"
+        )
+    with pytest.raises(ServerError, match="The argument text is missing"):
+        all_of_them.call("it", "no_type", {}).result(60)
     assert (
-        "ToolFailed: The server echo ended during the call: it ended" in it.run("echo.die()").text
+        "[the tool 'empty' does not follow the protocol: inputSchema.type: Field required]"
+        in state.messages.text
+    )
+    assert "[the tool 5 was left out: inputSchema: Field required]" in state.messages.text
+    assert "[the tool 'tool' was left out: it: " in state.messages.text
+
+
+def test_dead_server_is_restarted_once_with_a_notice(it: Opened) -> None:
+    assert (
+        "ToolFailed: The server echo ended during the call: it exited with code 3"
+        in it.run("echo.die()").text
     )
     assert it.run("echo.say('again')").text == "again\n"
     assert [
@@ -120,8 +196,26 @@ def test_dead_server_is_restarted_with_a_notice(it: Opened) -> None:
         for record in it.store.records
         if record.tag == tags.NOTICE and "is being restarted" in record.text
     ] == [
-        "The MCP server echo had ended: it ended (the server writes to stderr). It is being restarted."
+        "The MCP server echo had ended: it exited with code 3 (the server writes to stderr). It is being restarted."
     ]
+    it.run("echo.die()", "echo.die()")
+    assert "has ended again" in it.run("echo.say('x')").text
+
+
+def test_dead_server_found_by_many_threads_starts_once(it: Opened) -> None:
+    it.run("echo.die()")
+    it.run(
+        "from concurrent.futures import ThreadPoolExecutor as P\nwith P(16) as pool: r = list(pool.map(echo.say, map(str, range(16))))"
+    )
+    assert it.value("len(r)") == "16"
+    assert (
+        sum(
+            "is being restarted" in record.text
+            for record in it.store.records
+            if record.tag == tags.NOTICE
+        )
+        == 1
+    )
 
 
 def test_changed_tools_are_available_at_the_next_call(it: Opened) -> None:
@@ -178,6 +272,38 @@ def system(it: Any) -> str:
     return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])
 
 
+def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: OpenSession) -> None:
+    properties = {
+        f"argument_{number}": {"type": "string", "description": "What it is " * 20}
+        for number in range(30)
+    }
+    many = [
+        {
+            "name": f"tool_{number}",
+            "description": f"Do the thing {number}. " * 50,
+            "inputSchema": {"type": "object", "properties": properties},
+        }
+        for number in range(500)
+    ]
+    it = open_with(many=_in_file(many, Path.cwd()))
+    assert it.value("len(many.tool_7.__doc__) > 1000, len(dir(many))") == "(True, 500)"
+    for number in range(20):
+        it.run(f"many.tool_{number}()")
+    prompt = system(it)
+    assert "- many: A plain ␛[31mserver (500 tools)" in prompt
+    assert "- many.tool_19(*, argument_0: str = ..." in prompt
+    assert 0 < estimate_message_tokens([prompt]) <= 1_000
+    assert "many.tool_123(" in it.value("print(tools.search('thing 123', 5))")
+
+
+def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """Too many tools for a command line."""
+    (folder / "tools.json").write_text(json.dumps(tools))
+    plain_server = ROOT / "tests" / "servers" / "plain.py"
+    code = f"import sys; sys.argv = ['plain', '', open('tools.json').read()]; exec(compile(open({str(plain_server)!r}).read(), 'plain', 'exec'))"
+    return {"command": sys.executable, "args": ["-I", "-c", code]}
+
+
 def test_completion_starts_a_server_in_the_background_and_learns_its_tools(
     it: Opened,
 ) -> None:
@@ -206,6 +332,17 @@ def test_servers_survive_a_kernel_reset_and_user_names_take_precedence(
     assert it.value("echo, print_2.say('x')") == "(5, 'x')"
     it.run("del echo")
     assert it.value("echo.say('back')") == "back"
+
+
+def test_our_own_mcp_server_can_be_used(open_with: OpenSession) -> None:
+    it = open_with(
+        own={
+            "command": sys.executable,
+            "args": ["-m", "mahtab_tui", "mcp", "--private"],
+            "env": {"PYTHONPATH": str(ROOT)},
+        }
+    )
+    assert "42" in it.run("print(own.eval(code='6 * 7'))").text
 
 
 @pytest.fixture
@@ -376,6 +513,16 @@ def test_unresponsive_server_ends_with_a_killed_program(project: Path) -> None:
         assert started
         program.kill()
         wait_for(lambda: not any(map(alive, started)), 20)
+
+
+def test_missing_sdk_error_names_the_package(project: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.modules['mcp'] = None\n"
+        "from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.mcp_servers import McpServer\n"
+        "Servers({'it': McpServer(command='x')}, Path.cwd(), print).ready('it')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert "ServerError: MCP servers need the package mcp, which is not installed" in done.stderr
 
 
 def test_server_describes_itself_and_its_tools_to_the_model(open_with: OpenSession) -> None:

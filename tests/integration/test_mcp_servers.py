@@ -14,6 +14,7 @@ import pytest
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.servers.servers import ServerState
@@ -75,7 +76,9 @@ def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
-    assert "could not be started: it ended (there is no key)" in it.run("echo.say").text
+    assert (
+        "could not be started: it exited with code 1 (there is no key)" in it.run("echo.say").text
+    )
 
 
 def test_tool_results_are_converted_to_values(it: Opened) -> None:
@@ -88,9 +91,12 @@ def test_tool_results_are_converted_to_values(it: Opened) -> None:
     ]
 
 
-def test_unsendable_arguments_are_refused(it: Opened) -> None:
+def test_arguments_are_checked_before_they_are_sent(it: Opened) -> None:
+    assert (
+        "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
+        in it.run("echo.add('x')").text
+    )
     assert "An argument has a object in it" in it.run("echo.add(object())").text
-    assert "cannot be encoded as UTF-8" in it.run("echo.say('\\ud800')").text
     assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
 
 
@@ -241,6 +247,10 @@ def test_cell_in_a_locked_fork_cannot_call_tools(it: Opened) -> None:
     )
 
 
+def test_wrong_arguments_fail_without_asking(it: Opened) -> None:
+    assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
+
+
 def test_an_interrupt_withdraws_the_question(it: Opened) -> None:
     running = by_the_model(it, "echo.write('x')")
     asked(it)
@@ -322,12 +332,30 @@ def test_interrupted_search_ends_the_call_of_its_tool(
     assert it.value("echo.say('goes on')") == "goes on"
 
 
+def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path) -> None:
+    import builtins
+
+    configure(home, echo=plain())
+    namespace: dict[str, Any] = {}
+    it = start(InProcessKernel(namespace))
+    assert it.run("said = echo.say('x')").status == "ok"
+    it.session.close()
+    assert namespace["said"] == "x"
+    assert not hasattr(builtins, "echo")
+
+
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_version_has_the_servers(home: Path, project: Path, python: str) -> None:
     configure(home, echo=plain())
     it = start(ProcessKernel(python))
     assert it.value("echo.add(1, b=2.5), dir(echo)[:2]") == "({'result': 3.5}, ['add', 'change'])"
     it.session.close()
+
+
+def test_call_with_unreadable_arguments_is_not_asked_about(it: Opened) -> None:
+    done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
+    assert "too long for the user to read" in done.output
+    assert not was_asked(it)
 
 
 def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:

@@ -1,4 +1,4 @@
-"""Telling clients of the server."""
+"""Telling clients of the server, the plug-in, and commands for the package manager."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mahtab_tui.cli.admin import (
     install,
     server_command,
 )
+from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from tests.warm import run_program
 
@@ -104,13 +105,35 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     assert server_command() == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
     assert Path(server_command()[0]).is_absolute()
-    (server,) = json.loads(install("claude-code", project).read_text())["mcpServers"].values()
-    assert Path(server["command"]).is_absolute()
-    assert server["alwaysLoad"] is True
+    for file in (install("claude-code", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
+        (server,) = json.loads(file.read_text())["mcpServers"].values()
+        assert Path(server["command"]).is_absolute()
+        assert server["alwaysLoad"] is True
     (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
     assert Path(section["command"]).is_absolute()
     assert section["required"] is True
     assert section["tool_timeout_sec"] >= 3600  # a minute by default
+
+
+def test_plug_in_is_complete(home: Path) -> None:
+    folder = home / ".mahtab" / "claude-plugin"
+    assert run("plugin").stdout == f"{folder}\n"
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    (folder / "commands" / "of-an-older-version.md").touch()
+    assert run("plugin").stdout == f"{folder}\n"
+    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
+    assert (
+        json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
+    )
+    assert {path.stem for path in (folder / "commands").glob("*.md")} == {
+        "undo",
+        "reset",
+        "info",
+        "pkg",
+        "activate",
+    }
+    head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
+    assert "name: persistent-python" in head
 
 
 async def test_a_script_can_start_the_server() -> None:
@@ -119,3 +142,37 @@ async def test_a_script_can_start_the_server() -> None:
     code = "import mahtab_tui; mahtab_tui.start_server()"
     async with Client(StdioServerParameters(command=sys.executable, args=["-c", code])) as client:
         assert "eval" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.fixture
+def packaged_project(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").touch()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    (tmp_path / "inner").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("packages", "commands"),
+    [
+        (["."], [["sync"]]),
+        (["inner/.."], [["sync"]]),
+        (["../other"], [["add", "--editable", "{project}/../other"]]),
+        (["../other", "."], [["add", "--editable", "{project}/../other"], ["sync"]]),
+    ],
+)
+def test_project_itself_is_editable_when_installed(
+    packaged_project: Path, packages: list[str], commands: list[list[str]]
+) -> None:
+    steps = plan_commands(
+        "develop",
+        packages,
+        str(packaged_project / ".venv" / "bin" / "python"),
+        packaged_project,
+        uv="uv",
+    )
+    assert steps.commands == [
+        ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
+    ]

@@ -21,7 +21,7 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.mcp import connection
-from mahtab_tui.mcp.connection import OwnSession, SessionConnection
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
 from mahtab_tui.mcp.handlers import (
     AttachOptions,
     EvalArguments,
@@ -49,7 +49,7 @@ async def report(seconds: float, sentence: str) -> None: ...
 
 @asynccontextmanager
 async def own_session(**settings: Any) -> AsyncIterator[OwnSession]:
-    own = OwnSession(load_settings(**settings))
+    own = OwnSession(load_settings(**settings), Journal(Secrets()))
     try:
         yield own
     finally:
@@ -183,7 +183,7 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
     with listening:
         closing = asyncio.get_running_loop().run_in_executor(None, close)
         with pytest.raises(McpToolError, match="The session closed the connection"):
-            await SessionConnection.join(None, tmp_path, "codex")
+            await SessionConnection.join(None, tmp_path, "codex", Journal(Secrets()))
         await closing
 
 
@@ -192,9 +192,11 @@ async def test_agents_answers_do_not_contain_the_key(project: Path, home: Path) 
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
     async with agent("--private", cwd=project) as a:
+        await a.text("log_viewer", mode="file")
         assert_masked(str(await a.call("eval", code=f"{PRINT_KEY}\nkey")))
         assert_masked(str(await a.call("eval", code=f"mine = {KEY!r}\nraise ValueError(mine)")))
         assert_masked(str(await a.call("info")))
+    assert_masked((home / ".mahtab" / "logs" / "repl.log").read_text())
 
 
 SERVER = """

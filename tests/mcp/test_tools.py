@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -188,6 +189,76 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
             await packaged(a, action)
         await packaged(a, "rm", "tiny")
         assert "tiny" not in (project / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", ["uv, a project", "uv", "pip"])
+async def test_package_can_be_made_editable_and_back(tmp_path: Path, kind: str) -> None:
+    if kind != "pip" and shutil.which("uv") is None:
+        pytest.skip("uv is not installed")
+    wheels = tmp_path / "wheels"
+    build_wheel(wheels, "tiny", "1.0")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "tiny.py").write_text("version = 'from the folder'\n")
+    (source / "backend.py").write_text(BACKEND)
+    (source / "pyproject.toml").write_text(
+        "[project]\nname = 'tiny'\nversion = '9'\n[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+    )
+    project = tmp_path / "project"
+    python = virtual_environment(project / ".venv", pip=kind == "pip") / "bin" / "python"
+    if kind == "uv, a project":
+        (project / "pyproject.toml").write_text(
+            "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
+        )
+    environment = offline(wheels) | (
+        {"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {}
+    )
+    async with agent("--python", str(python), cwd=project, env=environment) as a:
+        (project / "folder").mkdir()
+        await a.eval("%cd folder")
+        await packaged(a, "develop", "../../source")
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'from the folder'"
+        (wheels / "tiny-1.0-py3-none-any.whl").rename(tmp_path / "tiny-1.0-py3-none-any.whl")
+        assert (await a.call("pkg", action="free", packages=["tiny"])).is_error
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'from the folder'"
+        (tmp_path / "tiny-1.0-py3-none-any.whl").rename(wheels / "tiny-1.0-py3-none-any.whl")
+        await packaged(a, "free", "tiny")
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'1.0'"
+
+
+BACKEND = """
+import os, zipfile
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    name = "tiny-9-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("tiny.pth", os.getcwd() + "\\n")
+        wheel.writestr("tiny-9.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 9\\n")
+        wheel.writestr("tiny-9.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("tiny-9.dist-info/RECORD", "tiny.pth,,\\ntiny-9.dist-info/METADATA,,\\ntiny-9.dist-info/WHEEL,,\\ntiny-9.dist-info/RECORD,,\\n")
+    return name
+build_wheel = build_editable
+"""
+
+
+async def test_log_contains_the_evaluated_code(home: Path) -> None:
+    path = home / ".mahtab" / "logs" / "repl.log"
+    async with agent() as a:
+        assert f"written to {path}. To follow it: tail -f {path}" in await a.text(
+            "log_viewer", mode="auto"
+        )
+        await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        log = path.read_text()
+        assert "In [1] · mcp" in log
+        assert "red" in log.partition("1/0\n")[2]
+        assert "ZeroDivisionError" in log
+        assert "\x1b" not in log
+        await a.text("log_viewer", mode="off")
+        await a.eval("3")
+        assert path.read_text() == log
 
 
 async def test_answers_are_plain_text() -> None:

@@ -378,6 +378,20 @@ async def test_servers_are_listed_with_their_state_and_command(
         assert line in shown
 
 
+async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:
+    configure(home, far={"url": "http://127.0.0.1:9/mcp"})
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        screen = await opened(pilot)
+        screen.rows[0].login = "http://127.0.0.1:4321/"
+        await until(
+            pilot,
+            lambda: (
+                "It waits for your login: open http://127.0.0.1:4321/ in a browser"
+                in static_text(pilot, ".listing-about")
+            ),
+        )
+
+
 async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
     configure(home, echo=plain(), other=plain())
     async with make_app(*story()).run_test(size=SIZE) as pilot:

@@ -16,6 +16,7 @@ from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
     find_session,
+    forked_store,
     reattach,
     remove_session,
     resumed_store,
@@ -86,6 +87,23 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     remove_session(row)
     assert [each.id for each in list_sessions(database())] == ["xyz2"]
     assert (folder.exists(), other.exists()) == (False, True)
+
+
+def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
+    home: Path, tmp_path: Path
+) -> None:
+    save_session("abc1", tmp_path, 1.0)
+    saved("abc1")
+    store, _, past = forked_store(find_session("abc1", None), variables=True)
+    assert "Conversation restored; variables follow." in [record.text for record in past]
+    remove_session(find_session("abc1", None))
+    location = save_target(store.session, 10)
+    assert location is not None
+    assert sorted(path.name for path in Path(location.folder).iterdir()) == [
+        "a.variables",
+        "index.json",
+    ]
+    assert Path(location.folder).stat().st_mode & 0o777 == 0o700
 
 
 def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -> None:

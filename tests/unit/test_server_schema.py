@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import mcp_types as types
 import pytest
 
 from mahtab_tui.servers.schema import (
+    MOST_OUTSIDE_TEXTS,
+    ArgumentsError,
     ToolSignature,
     build_signature,
+    check_arguments,
     identifier,
     result_parts,
+    with_required,
 )
+from mahtab_tui.worker.frames import FrameError, check_bare
 from mahtab_tui.worker.servers import make_objects
 
 
@@ -84,6 +90,9 @@ DEEP: Any = {}
 for _ in range(5_000):
     DEEP = {"not": DEEP}
 HOSTILE: list[Any] = [
+    None,
+    [],
+    "text",
     {"properties": []},
     {"properties": {"a": None}, "required": {"a": 1}},
     {
@@ -124,10 +133,71 @@ def test_no_schema_raises(schema: Any) -> None:
     tool = described(schema)
     assert callable(made(tool))
     assert len(tool.doc) < 10_000
+    with suppress(ArgumentsError):
+        check_arguments({"a": "x"}, schema)
+
+
+def test_slow_pattern_is_left_to_the_server() -> None:
+    for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
+        with suppress(ArgumentsError):
+            check_arguments(
+                {"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}}
+            )
+    check_arguments({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
+    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(x+x+)+y"}
+    check_arguments({"a": "x" * 3_000}, {"properties": {"a": inner}})
+    check_arguments({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
+
+
+def test_endlessly_branching_schema_is_left_to_the_server() -> None:
+    branching: dict[str, Any] = {
+        "$defs": {
+            "n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9},
+            "m": {"anyOf": [{"type": "null"}] * 9},
+        }
+    }
+    names = [f"d{number}" for number in range(20)]
+    for name, following in zip(names, [*names[1:], "m"], strict=True):
+        branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
+    check_arguments({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "The argument query is missing."),
+        ({"query": 3}, "The argument query is wrong: 3 is not of type 'string'."),
+        (
+            {"query": "x", "inner": {"n": "y"}},
+            "The argument inner.n is wrong: 'y' is not of type 'integer'.",
+        ),
+        (
+            {"query": "x", "more": 1},
+            "The arguments are wrong: Additional properties are not allowed ('more' was unexpected).",
+        ),
+    ],
+)
+def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "inner": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    with pytest.raises(ArgumentsError) as raised:
+        check_arguments(arguments, schema)
+    assert str(raised.value) == sentence
 
 
 def test_undescribed_required_argument_can_be_passed() -> None:
-    assert described({"properties": {"a": {}}, "required": ["b"]}).written == "(**arguments)"
+    schema = with_required(
+        {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
+    )
+    assert described(schema).written == "(b: object, *, a: object = ...)"
+    check_arguments({"b": 1}, schema)
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
@@ -138,9 +208,15 @@ def test_arguments_described_by_a_reference_can_be_passed(word: str) -> None:
     )
 
 
-def test_long_json_in_a_text_stays_a_text() -> None:
+def test_slow_json_in_a_text_stays_a_text() -> None:
     long, short = f"[{'[1],' * 600_000}1]", "[[1],1]"
     result = types.CallToolResult(
         content=[types.TextContent(type="text", text=text) for text in (long, short)]
     )
     assert [part["kind"] for part in result_parts(result, None)] == ["text", "json"]
+
+
+def test_texts_of_a_message_count_little_and_its_structure_counts_fully() -> None:
+    check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
+    with pytest.raises(FrameError):
+        check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)

@@ -18,14 +18,18 @@ from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, rewrites
 from mahtab_tui.kernel.cells import TerminalOutput
 
-SEQUENCES = "\x1b[K \x1b[0K \x1b[2K \x1b[31m \x1b[0m".split(" ")
+SEQUENCES = "\x1b[K \x1b[0K \x1b[1K \x1b[2K \x1b[31m \x1b[0m".split(" ")
 PLAYED = st.lists(
     st.sampled_from([*"\r\b\t\na ", "bcd", "xyz", "\r\n", *SEQUENCES]), max_size=25
 ).map("".join)
 
 
-CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D".split(" ")
-ERASES = "\x1b[K \x1b[2K \x1b[?25l \x1b[31m \x1b[0m \x1b[0K".split(" ")
+CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[G \x1b[3G \x1b[H \x1b[2;3H".split(
+    " "
+)
+ERASES = "\x1b[J \x1b[1J \x1b[2J \x1b[K \x1b[1K \x1b[2K \x1b[?25l \x1b[31m \x1b[0m \x1b[0K".split(
+    " "
+)
 PRINTED = ["\n", "\r\n", "a", "bcd", "xyz", "\t", "a\n", "line\n"]
 MOVED = st.lists(st.sampled_from(CONTROLS + ERASES + PRINTED), max_size=30)
 LINES = 5
@@ -117,15 +121,22 @@ def test_colour_continues_over_lines() -> None:
     assert coloured.replace("\n", "") == "bedf"
 
 
+def test_colour_of_an_earlier_line_is_not_lost() -> None:
+    text = styled(collapse("\x1b[31ma\nbc\r\x1b[1mX"))
+    looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert looks == {"a": "color(1)", "X": "bold color(1)", "c": "color(1)"}
+
+
 @pytest.mark.parametrize(
     "piece",
     [
         "\x1b[9999999999C.",
         "\x1b[999999999B",
+        "\x1b[5000;5000H.",
         "x\x1b[999C.\n",
         "\x1b[" + "9" * 9_000 + "A",
     ],
-    ids=["right", "down", "right in each line", "thousands of digits"],
+    ids=["right", "down", "to a place", "right in each line", "thousands of digits"],
 )
 def test_no_cursor_move_creates_huge_output(piece: str) -> None:
     assert len(collapse(piece * 10)) < 120_000
@@ -189,3 +200,13 @@ def test_rich_bars_have_one_line_each() -> None:
     lines = plain(collapse(out.getvalue())).rstrip().splitlines()
     assert [line.split()[0] for line in lines] == ["step"] * 5 + ["one", "two"]
     assert "100%" in lines[-1]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
+def test_repeated_erasing_takes_no_longer_for_a_wide_line(
+    erase: str,
+) -> None:
+    output = TerminalOutput()
+    output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 300_000)
+    assert output.text()[0].strip() in ("", "x")

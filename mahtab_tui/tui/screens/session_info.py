@@ -208,7 +208,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         self.fill(0)
 
     def _poll(self) -> None:
-        now = [(state.phase, state.why, state.revision) for state in self._states]
+        now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
         if now != self._drawn:
             self._drawn = now
             self.fill()
@@ -235,6 +235,11 @@ class ServersScreen(ListScreen[None, ServerState]):
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")
         self._tools.update(self._server_tools(row))
         why = (f"\n{self._one_line(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
+        if row.login:
+            why = (
+                f"\nIt waits for your login: open {row.login} in a browser on this machine.",
+                "$moon",
+            )
         return Content.assemble((self._one_line(row.where), "$muted"), why)
 
     def _one_line(self, text: str) -> str:

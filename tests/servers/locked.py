@@ -1,0 +1,126 @@
+"""An MCP server that wants a login (OAuth), built with the SDK: on the port that is given.
+Everybody who asks is let in.
+
+Arguments: the port, the seconds that a token lasts, and "refuse" if logins are to fail.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp_types import ToolAnnotations
+from pydantic import AnyHttpUrl
+
+PORT, SECONDS, REFUSES = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["refuse"]
+
+
+class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.refreshing: dict[str, RefreshToken] = {}
+        self.access: dict[str, AccessToken] = {}
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
+        if REFUSES:
+            return construct_redirect_uri(
+                str(params.redirect_uri),
+                error="access_denied",
+                error_description="not \x1b[31myou",
+                state=params.state,
+            )
+        code = AuthorizationCode(
+            code=secrets.token_urlsafe(24),
+            scopes=params.scopes or [],
+            expires_at=time.time() + 60,
+            client_id=client.client_id,
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            resource=params.resource,
+        )
+        self.codes[code.code] = code
+        return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        return self._token(client.client_id, authorization_code.scopes)
+
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
+        return self.refreshing.get(refresh_token)
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        del self.refreshing[refresh_token.token]
+        return self._token(client.client_id, scopes)
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        found = self.access.get(token)
+        return found if found is not None and (found.expires_at or 0) > time.time() else None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        raise NotImplementedError
+
+    def _token(self, client: str, scopes: list[str]) -> OAuthToken:
+        access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self.access[access] = AccessToken(
+            token=access, client_id=client, scopes=scopes, expires_at=int(time.time()) + SECONDS
+        )
+        self.refreshing[refresh] = RefreshToken(token=refresh, client_id=client, scopes=scopes)
+        return OAuthToken(
+            access_token=access, refresh_token=refresh, expires_in=SECONDS, scope=" ".join(scopes)
+        )
+
+
+URL = f"http://127.0.0.1:{PORT}"
+server = MCPServer(
+    "locked",
+    auth_server_provider=Provider(),
+    auth=AuthSettings(
+        issuer_url=AnyHttpUrl(URL),
+        resource_server_url=AnyHttpUrl(f"{URL}/mcp"),
+        client_registration_options=ClientRegistrationOptions(enabled=True),
+        validate_token_resource=False,
+    ),
+)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int = 2) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+
+if __name__ == "__main__":
+    server.run("streamable-http", host="127.0.0.1", port=PORT)
