@@ -58,12 +58,13 @@ COMMANDS = {
     "skills": "mahtab_tui.cli.admin:skills_app",
     "config": "mahtab_tui.cli.admin:config_app",
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
-    "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
 _CELLS = (".ipynb", ".py", ".md")
 _LATEST = "latest"
 _DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
+
+
 _REFUSALS = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
@@ -399,7 +400,9 @@ def ask(
 def watch(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[SESSION]", help="A running session's name or process id"),
+        typer.Argument(
+            metavar="[SESSION]", help="Its name or process id  [default: this folder's]"
+        ),
     ] = None,
 ) -> None:
     """Watch a session on another screen, read-only."""

@@ -1,4 +1,4 @@
-"""``mahtab-tui sessions``, ``export`` and ``kernels``, and resuming a session."""
+"""``mahtab-tui sessions`` and ``export``, and resuming a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
-from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
+from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
     describe_kernel,
@@ -51,40 +51,12 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, day, question_title, rename_session
+from mahtab_tui.store.session_index import catch_up, day
 from mahtab_tui.store.session_search import find_sessions, wanted_words
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
-
-kernels_app = typer.Typer(
-    help="Kernels on other machines: remove what they left there.", no_args_is_help=True
-)
-
-
-@kernels_app.command()
-def clean(
-    address: Annotated[
-        str,
-        typer.Argument(
-            help="As for --kernel: ssh://HOST, or command: and a program that runs Python"
-        ),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
-) -> None:
-    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
-    removed, 1 not removed."""
-    with fail_on(KernelError, code=1):
-        host = parse(address)
-        if not yes:
-            what = f"mahtab-tui's files and saved variables from {one_line(host.label)}"
-            typer.confirm(f"Remove {what}?", abort=True)
-        kernels, removed = clean_up(host, prompt_answer)
-    if kernels:
-        then = "Close their sessions first, or stop them: mahtab-tui sessions stop ID."
-        fail(f"Kernels running there: {kernels}. {then}", 1)
-    echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
 def list_detached_kernels() -> Iterator[str]:
@@ -196,7 +168,7 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
 
 
 sessions_app = typer.Typer(
-    help="List open sessions and those that can be resumed; search, rename or delete them."
+    help="List open sessions and those that can be resumed; search, stop or delete them."
 )
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
@@ -211,7 +183,7 @@ def list_all(
     all_projects: AllProjects = False,
     limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = NEWEST,
 ) -> None:
-    """List open sessions and those that can be resumed; search, rename or delete them."""
+    """List open sessions and those that can be resumed; search, stop or delete them."""
     if context.invoked_subcommand is not None:
         return
 
@@ -284,20 +256,6 @@ def search(
     if not found.hits:
         elsewhere = " in this folder's sessions. --all searches those of every folder."
         fail(f"Nothing was found{'.' if all_projects else elsewhere}", 1)
-
-
-@sessions_app.command()
-def rename(
-    session: SessionId,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")],
-) -> None:
-    """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-    if not question_title(title):
-        fail("A title needs at least one letter.")
-    with fail_on(SessionNotFound, StoreError, code=1):
-        row = find_session(session, None)
-        rename_session(database(), row.id, title)
-    echo(f"The session {row.id} is now called: {question_title(title)}")
 
 
 @sessions_app.command()

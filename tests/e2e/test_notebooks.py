@@ -207,11 +207,6 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
     assert "needs a word" in run_sessions("search", "*").stderr
     name = found.stdout[:8]
-    assert (
-        run_sessions("rename", name, "The harvest").stdout
-        == f"The session {name} is now called: The harvest\n"
-    )
-
     screen = start(columns=120, lines=40).idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)", "here 1")
@@ -220,13 +215,12 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen.wait("● .*Another one")
     screen.send("many appl")
     screen.wait("1 found in this folder")
-    screen.wait("The harvest")
     screen.press("enter")
     screen.wait(f"Switch to session {name}")
     screen.press("y")
     screen.wait("1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
-    screen.enter("/sessions", "● .*The harvest")
+    screen.enter("/sessions", "● .*harvest")
     screen.press("escape")
     screen.wait_gone("in this folder")
     assert screen.leave() == 0

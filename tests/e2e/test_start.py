@@ -146,32 +146,6 @@ def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: 
     )
 
 
-def test_missing_named_folder_is_an_error_wherever_it_was_named(project: Path) -> None:
-    (project / ".mahtab").mkdir()
-    (project / ".mahtab" / "config.toml").write_text('code_dir = "missing"\n')
-    done = run("ask", "x", "--model", "demo")
-    assert (
-        done.returncode,
-        "config.toml, line 1: code_dir: missing is not a folder." in done.stderr,
-    ) == (2, True)
-    done = run("ask", "x", "--model", "demo", "--code-dir", ".", env={"MAHTAB_SKILLS_DIR": "gone"})
-    assert (done.returncode, done.stderr) == (
-        2,
-        "mahtab-tui: MAHTAB_SKILLS_DIR: gone is not a folder.\n",
-    )
-
-
-def test_unavailable_sub_model_stops_searches_only(project: Path) -> None:
-    (project / "text").write_text("words")
-    env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
-    assert run("ask", "which variables are there?", "--model", "demo", env=env).returncode == 0
-    done = run("rlm", "what?", "text", "--model", "demo", env=env)
-    assert (
-        done.returncode,
-        "sub_model: The program `claude` is not on the PATH" in done.stderr,
-    ) == (2, True)
-
-
 def test_failing_startup_file_is_reported_and_the_question_answered(
     project: Path, home: Path
 ) -> None:
@@ -198,21 +172,6 @@ def test_invalid_python_interpreter_is_reported(project: Path, python: str) -> N
 def test_dumb_terminal_is_reported(cold_start: Start) -> None:
     screen = cold_start(env={"TERM": "dumb"})
     screen.wait("TERM=dumb")
-    assert screen.wait_end() == 2
-
-
-def test_tiny_terminal_is_reported_and_a_small_one_works(project: Path) -> None:
-    with Terminal(["--model", "demo"], columns=18, lines=4, cwd=project, warm=True) as screen:
-        screen.wait(r"must\s+be at least")
-        assert screen.wait_end() == 2
-    with Terminal(["--model", "demo"], columns=20, lines=5, cwd=project, warm=True) as screen:
-        screen.wait("kernel")
-        assert screen.leave() == 0
-
-
-def test_unknown_session_is_reported(start: Start) -> None:
-    screen = start("--resume", "zzz")
-    screen.wait("no session")
     assert screen.wait_end() == 2
 
 
@@ -269,20 +228,6 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
         screen.press("ctrl+d")
         screen.wait(r"made 2 \[1, 2, 3\]")
         screen.wait("stops True")
-
-
-def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: Path) -> None:
-    script = project / "script.py"
-    script.write_text(
-        "import os\nfrom mahtab_tui import run_repl\nfrom mahtab_tui.tui.app import MahtabApp\nrun = MahtabApp.run\n"
-        "def and_more(self):\n    run(self)\n    os.write(2, b'\\x1b]52;c;aGFja2Vk\\x07late words\\n')\n"
-        "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
-    )
-    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
-        screen.idle()
-        screen.press("ctrl+d")
-        screen.wait("late words")
-        assert b"aGFja2Vk" not in screen.raw
 
 
 def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
@@ -365,16 +310,6 @@ def test_file_is_loaded_by_a_visible_cell(start: Start, project: Path, how: list
     screen.enter("len(Out), _ if '_' in globals() else 'nothing'", r"\(0, 'nothing'\)")
 
 
-def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> None:
-    venv.create(project / "plain", with_pip=False)
-    (project / "orders.csv").write_text(ORDERS)
-    screen = start("orders.csv", "--model", "demo", "--python", "plain", "--approval", "auto")
-    screen.wait(r"csv\.DictReader\(open\('orders\.csv'")
-    screen.wait(r"orders +list +2 items")
-    screen.idle()
-    screen.enter("`how many rows have no price?", "1 of 2 rows have no price")
-
-
 def test_folder_becomes_the_working_directory(start: Start, project: Path) -> None:
     (project / "sales").mkdir()
     (project / "app.txt").write_text("x = 1\n")
@@ -434,13 +369,6 @@ def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) 
     screen.wait(r"▌ 42 ")
     screen.wait("▌ inside ")
     screen.wait("▌ You  which variables are there")
-
-
-def test_lines_typed_ahead_run_in_a_small_terminal_too(project: Path) -> None:
-    with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
-        screen.send("open('made', 'w').close()\rexit()\r")
-        assert screen.wait_end() == 0
-    assert (project / "made").exists()
 
 
 def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> None:

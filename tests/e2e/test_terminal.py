@@ -151,14 +151,6 @@ def test_half_blocks_are_used_without_graphics_support(
     assert b"\x1bP0" not in screen.raw
 
 
-def test_setting_selects_the_graphics_protocol(start: Start) -> None:
-    screen = on_the_whole_screen(with_picture(start, MAHTAB_PICTURES="sixel"))
-    sent(screen, re.escape(QUESTION))
-    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")
-    sent(screen, SIXEL_DRAWS)
-    back_in_the_editor(screen)
-
-
 # Programs that take the whole terminal, and give it back.
 
 PROGRAM = """#!/usr/bin/env python3
@@ -235,16 +227,6 @@ def test_draft_survives_while_a_program_has_the_terminal(
     screen.enter("x", "❯ half a thought")
     screen.wait("exit code 3")
     assert (project / "x.py").read_text() == "x\n"
-
-
-def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
-    screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
-    screen.enter("!vim", "lent to vim")
-    screen.press("ctrl+c")
-    screen.wait("interrupted")
-    assert is_alone(screen)
-    screen.enter("x", "exit code 3")
-    screen.enter("6 * 7", r"\b42\b")
 
 
 def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> None:
@@ -434,13 +416,6 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
         raw = bytes(screen.raw)
         assert driven(raw) == []
         assert COPIED.encode() not in b"".join(re.findall(rb"\x1b\][^\x07\x1b]*", raw))
-
-
-def test_model_named_on_the_command_line_cannot_write_the_clipboard(start: Start) -> None:
-    name = f"ollama:\x1b]52;c;{COPIED}\x07x"
-    screen = start("--model", name)
-    screen.wait("ollama:x")
-    assert driven(bytes(screen.raw)) == []
 
 
 def test_installed_command_filters_its_arguments(project: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 
 from mahtab_tui.bus.records import Decision, Queue, Record, get_record
-from mahtab_tui.mcp.connection import log_file
 from tests import tags
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
@@ -288,46 +287,3 @@ async def test_undo_and_reset_allowed_by_the_user_work(share: Share, project: Pa
         assert message.startswith("The namespace is empty.")
         assert "NameError" in await a.eval("items")
         assert "s since you joined" in text_of(await a.call("info"))
-
-
-UNTIL_GO = "import os, time\nprint('has', 'begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n'the value'"
-
-
-async def logged(text: str) -> str:
-    await until(lambda: text in log_file().read_text("utf-8"))
-    return log_file().read_text("utf-8")
-
-
-async def test_running_code_is_logged_live(share: Share, project: Path) -> None:
-    share()
-    async with agent("--attach", cwd=project) as a:
-        await a.text("log_viewer", mode="file")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, UNTIL_GO)
-            log = await logged("has begun\n")
-            assert "In [1] · mcp" in log
-            assert UNTIL_GO in log
-            assert "the value'\n── [1]" not in log
-            (project / "go").touch()
-        log = await logged("── [1] ok")
-        assert log.count("has begun\n") == 1
-        assert "'the value'\n── [1] ok" in log
-
-
-async def test_abandoned_or_declined_code_has_an_end_in_the_log(
-    share: Share, project: Path
-) -> None:
-    it = share()
-    async with agent("--attach", cwd=project) as a:
-        await a.text("log_viewer", mode="file")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, UNTIL_GO)
-            await logged("has begun\n")
-            group.cancel_scope.cancel()
-        await logged("── [1] left")
-        await waited(it, tags.ASSISTANT_REPL_OUT)
-        it.session.info.set_approval("ask")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, "x = 1")
-            await decide(it, Decision("skip", reason="no"))
-        assert "x = 1\n" in await logged("declined: no")

@@ -38,28 +38,6 @@ def test_listing_sessions_creates_no_folder(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_program_short_of_descriptors_still_lets_agents_in_later(share: Share) -> None:
-    it = share()
-    listener = it.server._listener
-
-    class Exhausted:
-        failed = False
-
-        def accept(self) -> tuple[socket.socket, Any]:
-            if not self.failed:
-                self.failed = True
-                raise OSError(24, "Too many open files")
-            return listener.accept()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(listener, name)
-
-    it.server._listener = exhausted = Exhausted()  # type: ignore[assignment]
-    for _ in range(2):
-        assert [session.name for session in running_sessions()] == ["moon"]
-    assert exhausted.failed
-
-
 def test_only_the_user_can_reach_the_socket(share: Share) -> None:
     share()
     folder = share_folder()
@@ -95,20 +73,6 @@ def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -
         (frame,) = reader.feed(client.recv(65536))
     assert frame["op"] == "bye"
     assert not it.session.cells.finished
-
-
-def test_listing_sessions_does_not_remove_a_socket_being_opened(
-    share: Share, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Slow(socket.socket):
-        def listen(self, backlog: int = 0, /) -> None:
-            assert running_sessions() == []
-            super().listen(backlog)
-
-    monkeypatch.setattr(socket, "socket", Slow)
-    share()
-    assert [session.name for session in running_sessions()] == ["moon"]
-    assert [path.suffix for path in share_folder().iterdir()] == [".sock"]
 
 
 def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -125,37 +125,19 @@ def test_setting_passes_the_key(
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        (
-            {
-                "loggedIn": True,
-                "authMethod": "claude.ai",
-                "subscriptionType": "max",
-                "apiProvider": "firstParty",
-            },
-            "✓ login       claude.ai, max",
-        ),
-        (
-            {"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"},
-            "✓ login       third_party, bedrock",
-        ),
-        ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
-        ("Usage: claude [options]", "! login       unknown"),
-        ([], "! login       unknown"),
+        ('{"loggedIn": true}', r"✓ claude .*, logged in"),
+        ('{"loggedIn": false}', r"! claude .*\n.*then /login in it"),
+        ("Usage: claude [options]", r"! claude .*\n.*then /login in it"),
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: object, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, line: str
 ) -> None:
-    fake = install(
-        tmp_path / "bin",
-        monkeypatch,
-        "answers",
-        auth=status if isinstance(status, str) else json.dumps(status),
-    )
+    fake = install(tmp_path / "bin", monkeypatch, "answers", auth=status)
     monkeypatch.setenv(KEY, "a key")
-    found = doctor._login(str(shutil.which("claude")), use_api_key=False)
-    assert found.startswith(line)
-    assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
+    found = doctor._claude(use_api_key=False)
+    assert re.match(line, found)
+    assert f"{KEY} is set but was not passed" in found
     assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
 
 

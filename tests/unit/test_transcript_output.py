@@ -39,7 +39,7 @@ from mahtab_tui.tui.transcript.output import (
     scroll_table,
     size_in_cells,
 )
-from tests.pictures import bomb, encoded, noise
+from tests.pictures import bomb, encoded
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import (
@@ -106,24 +106,11 @@ def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     assert len(written) < 10
 
 
-def test_rest_of_a_longer_overwritten_line_is_not_lost() -> None:
-    passes = ["a much longer pass", *(f"short {number}" for number in range(50))]
-    line = texts(fed("\r".join(passes), "\r", "end"))[0]
-    assert line == "short 49onger pass\rend"
-
-
 def test_endless_line_is_bounded_and_counts_the_omitted_part() -> None:
     output = fed(*["x" * 1_000] * 200)
     (line,) = output
     assert len(line.text) == LINE_HEAD + LINE_TAIL
     assert line.cut == 200_000 - LINE_HEAD - LINE_TAIL
-
-
-def test_colours_continue_over_omitted_lines() -> None:
-    output = fed("plain\n" * 1_000 + "\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
-    *_, red, last = texts(output)
-    assert red == "\x1b[31mstill red\x1b[0m"
-    assert last == "plain"
 
 
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
@@ -198,7 +185,6 @@ def shown_picture(data: str) -> DisplayLine:
     return DisplayLine("display", "<Image>", mime="image/png", data=data)
 
 
-PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
 BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
 HOSTILE = base64.b64encode(
     b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
@@ -237,16 +223,6 @@ def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
         found = read_table(given_html)
         if found is not None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
-
-
-def test_span_ends_and_all_tables_are_parsed_as_one() -> None:
-    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>e<td>f</table></table><table><tr><td>second</table>"
-    assert [[cell.text for cell in line] for line in table(html).body] == [
-        ["a", "b c"],
-        ["", "d"],
-        ["e", "f"],
-        ["second"],
-    ]
 
 
 def test_wide_table_scrolls_by_columns_and_names_the_visible_ones() -> None:
@@ -390,31 +366,6 @@ def test_invalid_or_huge_picture_is_shown_as_its_text(data: str) -> None:
     output = OutputBuffer()
     output.show("<Image>\n", "image/png", data)
     assert lines(output) == ["<Image>"]
-
-
-def test_picture_that_proves_broken_is_shown_as_its_text() -> None:
-    output = OutputBuffer()
-    output.show("<Image>\n", "image/png", picture(40, 40)[:60])
-    rows = OutputRows(output, 60, PALETTE)
-    rows.update()
-    assert rows[0].picture is not None
-    with pytest.raises(OSError, match="truncated"):
-        half_blocks(rows[0].picture[0])
-    (line,) = output
-    assert isinstance(line, DisplayLine)
-    line.unreadable = True
-    rows.update()
-    assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
-
-
-def test_output_stored_only_as_text_is_drawn_as_text() -> None:
-    output = OutputBuffer()
-    output.show("<Image>\n", "image/png", picture(40, 40))
-    rows = OutputRows(output, 60, PALETTE)
-    rows.update()
-    output.shrink(1)
-    rows.update()
-    assert (rows[0].text, rows[0].picture) == ("<Image>", None)
 
 
 @given(

@@ -276,14 +276,6 @@ def test_untrusted_settings_are_reported_by_every_command_using_settings(
     assert sentence in done.stderr
 
 
-def test_editing_the_project_file_reports_untrusted_settings(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    write(project, "config.toml", "approval", "auto")
-    assert "until you trust it" in run("edit", "--project").stderr
-
-
 def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
