@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import sqlite3
 import time
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +14,7 @@ from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.database import decode_text, encode_text, opened
-from mahtab_tui.store.session_index import folder_word, hidden_entries, open_words, words
+from mahtab_tui.store.session_index import hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 MOST_WORDS, LONGEST_WORD = 20, 100
@@ -27,7 +25,6 @@ SECONDS = 1.0
 """After which a search ends: a common word may be in a million records."""
 _CHECK = 500
 """Rows between two checks of the clock."""
-_ACCENTS = "[\u0300-\u036f]*"
 
 _MATCHES = "select rowid, session from word where word match ? order by rowid desc"
 _ABOUT = (
@@ -70,8 +67,6 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
         query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
-        if folder is not None:
-            query = f'"{folder_word(folder)}" {query}'
         about = {row[0]: _about_words(row) for row in connection.execute(_ABOUT, (folder, folder))}
         newest: dict[str, int] = {}
         """The newest matching record of each session; 0 for what it is about."""
@@ -103,7 +98,6 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     return Found(hits[:limit], more or len(hits) > limit)
 
 
-@functools.lru_cache(maxsize=20_000)
 def _about_words(stored: tuple[str | None, ...]) -> str:
     """Return the words of a session's id, name, folder and title."""
     return words(" ".join(decode_text(each or "") for each in stored))
@@ -128,24 +122,8 @@ def _record(connection: sqlite3.Connection, session: str, number: int) -> Record
 
 
 def words_pattern(wanted: Sequence[str]) -> str:
-    """Return a pattern of the words in a text, with or without accents."""
-    accented = _accented()
-    words = (
-        "".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word)
-        for word in wanted
-    )
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-@functools.cache
-def _accented() -> dict[str, str]:
-    """Latin, Greek and Cyrillic letters with accents, by their base letter."""
-    found: dict[str, str] = {}
-    for letter in map(chr, range(0xC0, 0x530)):
-        base = unicodedata.normalize("NFKD", letter)[0].casefold()
-        if base != letter.casefold():
-            found[base] = found.get(base, "") + letter
-    return found
+    """Return a pattern of the words in a text; words with accents are not found."""
+    return "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
 
 
 def excerpt(text: str, wanted: Sequence[str]) -> str:

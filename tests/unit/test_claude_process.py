@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
-import shutil
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.nodes import create_repl_graph
 from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
@@ -30,8 +28,6 @@ from mahtab_tui.llm.claude_process import (
     login_hint,
 )
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
@@ -129,37 +125,19 @@ def test_setting_passes_the_key(
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        (
-            {
-                "loggedIn": True,
-                "authMethod": "claude.ai",
-                "subscriptionType": "max",
-                "apiProvider": "firstParty",
-            },
-            "✓ login       claude.ai, max",
-        ),
-        (
-            {"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"},
-            "✓ login       third_party, bedrock",
-        ),
-        ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
-        ("Usage: claude [options]", "! login       unknown"),
-        ([], "! login       unknown"),
+        ('{"loggedIn": true}', r"✓ claude .*, logged in"),
+        ('{"loggedIn": false}', r"! claude .*\n.*then /login in it"),
+        ("Usage: claude [options]", r"! claude .*\n.*then /login in it"),
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: object, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, line: str
 ) -> None:
-    fake = install(
-        tmp_path / "bin",
-        monkeypatch,
-        "answers",
-        auth=status if isinstance(status, str) else json.dumps(status),
-    )
+    fake = install(tmp_path / "bin", monkeypatch, "answers", auth=status)
     monkeypatch.setenv(KEY, "a key")
-    found = doctor._login(str(shutil.which("claude")), use_api_key=False)
-    assert found.startswith(line)
-    assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
+    found = doctor._claude(use_api_key=False)
+    assert re.match(line, found)
+    assert f"{KEY} is set but was not passed" in found
     assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
 
 
@@ -289,14 +267,6 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) ->
     assert usage.cost == pytest.approx(0.8)
     assert [notice for notice in notices if "its own summary" in notice]
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
-
-
-def test_failed_suggestion_is_counted(claude: Claude) -> None:
-    claude.install("recording", recording="v197_refusal")
-    spending = Spending()
-    suggestions = Suggestions(logging.getLogger("none"), claude.model, list, spending, Secrets())
-    assert suggestions.suggest("impo", True, lambda: True) == ""
-    assert spending.total.input_tokens == 2_400
 
 
 def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:

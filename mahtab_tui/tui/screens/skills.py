@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import work
-from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
@@ -52,7 +49,7 @@ class MarkdownPreview(RowsView, can_focus=True):
 
     def show(self, source: str) -> None:
         if (more := len(source) - LONGEST) > 0:
-            rest = f"*… {more:,} characters more: open it in the editor.*"
+            rest = f"*… {more:,} characters more.*"
             source = f"{source[:LONGEST]}\n\n{rest}"
         if source != self.rows.source:
             self.rows.source = source
@@ -75,31 +72,18 @@ class SkillRow(NamedTuple):
 
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("f4,ctrl+g", "act('edit')", "Edit"),
-    ]
     heading_text = "Skills"
-    hint = "Enter loads, unloads · F4 edits · Tab reads · Esc leaves"
+    hint = "Enter loads, unloads · Tab reads · Esc leaves"
     placeholder = "type to search"
 
-    def __init__(
-        self,
-        library: SkillLibrary,
-        loaded: LoadedSkills,
-        project: Path,
-        open_file: Callable[[Path], None],
-    ) -> None:
-        """open_file: opens the user's editor; raises RuntimeError."""
+    def __init__(self, library: SkillLibrary, loaded: LoadedSkills, project: Path) -> None:
         super().__init__()
         self.companion = self._preview = MarkdownPreview()
         self._library = library
         self._loaded = loaded
         self._project = project
-        self._open_file = open_file
         self._count: int | None = None
         self._names = 0
-        self._was_edited = False
-        self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
@@ -111,10 +95,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        if self._was_edited:
-            self._was_edited = False
-            self._library.invalidate()
-            self._trust_edits()
         index, skills = self._library.index(), self._library.skills()
         if wanted:
             names = [hit.name for hit in index.search(wanted, MAX_FOUND)]
@@ -138,19 +118,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
                     name = file.parent.name if file.stem == "SKILL" else file.stem
                 found.append(SkillRow(name, sentence, file, broken=True))
         return found, len(names) if wanted else len(skills)
-
-    def _trust_edits(self) -> None:
-        """Trust the user's own edits to a project skill that was trusted before."""
-        self._library.skills()
-        texts = {
-            skill.file: instructions_text(skill)
-            for skill in self._library.untrusted
-            if skill.file in self._edited
-        }
-        with suppress(SettingsError):
-            if texts:
-                trust_texts(texts)
-                self._library.invalidate()
 
     def _fill(self, cursor: int | None = None) -> None:
         self._marked = frozenset(self._loaded.names)
@@ -180,7 +147,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._preview.show("")
             if self._count is None:
                 return Content("Reading the skills …")
-            return Content("No skill matches." if self.typed else "There are no skills.")
+            nothing = "There are no skills. /help skills says how to write one."
+            return Content("No skill matches." if self.typed else nothing)
         content = "" if row.broken else f"\n\n---\n\n{row.content}"
         self._preview.show(f"{row.description}{content}")
         size = "" if row.broken else f"{len(row.content):,} characters · "
@@ -227,22 +195,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         files = f" and its {more} other files" if more > 1 else " and its other file" * more
         question = f"This project's skill {skill.name}{files}: let models use it as it is now?"
         confirm(self.app, question, trust, yes="Trust", no="Hold back")
-
-    def edit(self, row: SkillRow) -> None:
-        if row.file is None:
-            self.show_status("It has no file.")
-        else:
-            if row.untrusted is None:
-                self._edited.add(row.file)
-            self._open(row.file)
-
-    def _open(self, file: Path) -> None:
-        try:
-            self._open_file(file)
-        except RuntimeError as error:
-            self.show_status(str(error))
-        self._was_edited = True
-        self.find(None, pause=0)
 
 
 def _display_path(file: Path | None, project: Path) -> str:
