@@ -29,11 +29,7 @@ from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
-    SkillError,
     SkillsLoader,
-    create_skill,
-    instructions_text,
-    read_skill,
     skill_folders,
     skill_texts,
     trust_texts,
@@ -226,21 +222,6 @@ def show(
         if value:
             echo(f"{key}: {value}")
     echo(f"\n{skill.content}")
-
-
-@skills_app.command()
-def new(
-    name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
-    description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")
-    ] = None,
-) -> None:
-    """Make a skill from a template, and print the path of its file."""
-    with fail_on(SkillError, SettingsError):
-        path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
-        trust_texts({path: instructions_text(read_skill(path))})
-        echo(str(path))
 
 
 # Clients of the MCP server

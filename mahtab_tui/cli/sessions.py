@@ -51,9 +51,9 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, cost, day, size
+from mahtab_tui.store.session_index import catch_up, day
 from mahtab_tui.store.session_search import find_sessions, wanted_words
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, list_sessions
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
@@ -104,8 +104,7 @@ def resume(
         holder = error.holder
     running = None
     with suppress(SharingError):
-        if holder.is_here:
-            running = next((each for each in running_sessions() if each.pid == holder.pid), None)
+        running = next((each for each in running_sessions() if each.pid == holder.pid), None)
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
@@ -205,23 +204,21 @@ def list_all(
 def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
     folder = None if project is None else str(project)
     with fail_on(StoreError, code=1):
-        catch_up(database(), _CATCH_UP)
-        rows = list_sessions(database(), folder, limit=limit)
-        count = count_sessions(database(), folder)
+        rows = list_sessions(database(), folder, limit=limit + 1)
     if not rows and project is None:
         yield "No sessions yet."
     elif not rows:
         yield "No sessions in this folder yet. --all lists those of every folder."
     open_now = locked_sessions()
-    for row in rows:
+    for row in rows[:limit]:
         holder = open_now.get(row.id)
         yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
-    if count > len(rows):
-        yield f"{count - len(rows):,} older ones are not listed: --limit {count} lists all."
+    if len(rows) > limit:
+        yield "Older ones are not listed: --limit N lists more."
 
 
 def _line(row: SessionRow) -> str:
-    about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
+    about = f"{row.records:>6} records"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
 
 
@@ -290,8 +287,7 @@ def remove(
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
-            about = f"{one_line(row.id)}, {row.records:,} records"
-            typer.confirm(f'Delete the session "{heading}" ({about}) for good?', abort=True)
+            typer.confirm(f'Delete the session "{heading}" ({row.id}) for good?', abort=True)
         remove_session(row)
     echo(f"Deleted session {row.id}.")
 
@@ -309,18 +305,6 @@ def export(
             "--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html"
         ),
     ] = None,
-    shown: Annotated[
-        bool,
-        typer.Option(
-            "--shown", help="Leave out what was hidden from the model, replaced or undone"
-        ),
-    ] = False,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell"
-        ),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
@@ -337,7 +321,7 @@ def export(
         # It was masked when saved, as far as secrets were known then.
         mask = Secrets(checked_settings((), None).secrets).redact_for_model
         try:
-            echo(export_session(row, output, mask, shown=shown, whole=whole, over=force))
+            echo(export_session(row, output, mask, over=force))
         except FileExistsError:
             fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
         except OSError as error:

@@ -55,7 +55,7 @@ class VariableHistory(logging.Handler):
             )
 
     def code_for(self, name: str) -> str:
-        """Return the cells that gave a variable its value, as one cell."""
+        """Return the cells that gave a variable its last value, as one cell."""
         cells: list[int] = []
         for cell in sorted(self._changes.keys() & self.codes.keys() - self._undone):
             change = self._changes[cell].get(name)

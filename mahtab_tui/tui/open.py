@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
-    from mahtab_tui.tui.watch_app import WatchApp
 
 _LONGEST = 500
 
@@ -290,22 +289,17 @@ def watch_live(what: str | None) -> int:
     """Follow a running session. Raises `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
 
-    check_terminal()
     try:
-        running = find_session(what, Path.cwd())
+        return watch_session(find_session(what, Path.cwd()))
     except SharingError as error:
         raise TerminalUnavailable(str(error)) from None
-    return watch_session(running)
 
 
 def watch_session(running: RunningSession) -> int:
-    from mahtab_tui.tui.watch_app import SessionApp
+    from mahtab_tui.tui.watch_app import WatchApp
 
     check_terminal()
-    return _watch(SessionApp(running))
-
-
-def _watch(app: WatchApp) -> int:
+    app = WatchApp(running)
     end_with_terminal()
     app.set_theme(load_settings().theme or UiState.load().theme)
     with SignalHandler(app):

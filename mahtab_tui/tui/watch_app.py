@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.bus.records import Notice, Record
@@ -31,60 +30,46 @@ class WatchApp(TerminalApp[int]):
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
-    def __init__(self, name: str, *widgets: Widget) -> None:
+    def __init__(self, running: RunningSession) -> None:
         styles = resource_folder("styles")
         super().__init__(
             css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")]
         )
-        self._source = name
-        self._widgets = widgets
         self._head = Static(id="watch-head", markup=False)
         self._state = ""
-
-    def compose(self) -> ComposeResult:
-        yield self._head
-        yield from self._widgets
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        self._show_state("watches")
-        self.set_interval(RATE, self.refresh_view)
-
-    def refresh_view(self) -> None:
-        self._show_state(self.poll())
-
-    def poll(self) -> str:
-        """Show what is new, and return the state."""
-        raise NotImplementedError
-
-    def _show_state(self, state: str) -> None:
-        if state != self._state:
-            self._state = state
-            moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
-            self._head.update(
-                Content.assemble(moon, title, (f"  {state} ", "$muted"), (self._source, "$model"))
-            )
-
-
-class SessionApp(WatchApp):
-    def __init__(self, running: RunningSession) -> None:
         self._transcript = TranscriptView(id="transcript", watched=True)
         self._namespace = NamespacePane(id="watched-namespace")
-        name = f"{running.name} ({running.pid}) in {running.project}"
-        super().__init__(name, self._transcript, self._namespace)
         self._followed = running
         self._records: deque[Record] = deque()
         self._ended = threading.Event()
 
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield self._transcript
+        yield self._namespace
+        yield KeyLine()
+
     def on_mount(self) -> None:
+        self._show_state("watches")
+        self.set_interval(RATE, self._poll)
         self._transcript.focus()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
-    def poll(self) -> str:
+    def _poll(self) -> None:
         if records := [self._records.popleft() for _ in range(len(self._records))]:
             self._transcript.fold(records)
             self._namespace.fold(records)
-        return "it has ended:" if self._ended.is_set() and not self._records else "watches"
+        ended = self._ended.is_set() and not self._records
+        self._show_state("it has ended:" if ended else "watches")
+
+    def _show_state(self, state: str) -> None:
+        if state != self._state:
+            self._state, session = state, self._followed
+            name = f"{session.name} ({session.pid}) in {session.project}"
+            moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
+            self._head.update(
+                Content.assemble(moon, title, (f"  {state} ", "$muted"), (name, "$model"))
+            )
 
     def _follow(self) -> None:
         try:

@@ -324,40 +324,23 @@ def test_folder_becomes_the_working_directory(start: Start, project: Path) -> No
     screen.enter("import os; os.path.basename(os.getcwd())", "'sales'")
 
 
-def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
-    start: Start, project: Path
-) -> None:
-    venv.create(project / "plain", with_pip=False)
-    screen = start("--python", "plain", lines=24)
-    screen.wait(r"Data +mahtab-tui data\.csv")
-    screen.wait(r"Model +demo: offline, canned rules\. Type /model")
-    screen.wait(r"Python +3\.\S+ in(?s:.*)plain,\s+without\s+pandas\. Alt\+I: %pip install pandas")
-    screen.send("\x1bi")
-    screen.wait("❯ %pip install pandas")
-    screen.press("ctrl+c")
-    screen.wait_gone("❯ %pip")
-    screen.enter("import seaborn", "This Python has no seaborn. Alt\\+I puts %pip install seaborn")
-    screen.type("draft")
-    screen.send("\x1bi")
-    screen.wait("Clear the input first")
-    screen.wait("❯ draft")
+def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, project: Path) -> None:
+    (project / "bad.json").write_text("{")
+    (project / "blob.bin").write_bytes(bytes(range(256)))
+    screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
+    screen.wait("bad.json could not be loaded: the cell above shows why")
+    screen.wait("blob.bin is not a text file: blob is its path")
+    screen.enter("6 * 7", "▌ 42")
 
 
-def test_project_python_is_offered_but_started_only_by_the_user(
-    start: Start, project: Path
-) -> None:
+def test_failed_import_gives_a_hint(start: Start, project: Path) -> None:
     venv.create(project / "plain", with_pip=False)
     venv.create(project / ".venv", with_pip=False)
-    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text(
-        "here = True\n"
-    )
-    screen = start("--python", "plain").idle()
-    screen.enter("import numpy", r"\.venv has numpy; this Python does not")
-    screen.wait("kernel 3.* plain +idle|kernel 3.*idle")
-    screen.send("\x1bi")
-    screen.wait(r"◈ /python \.venv")
-    screen.press("enter")
-    screen.wait(r"Switched to(?s:.*)\(Python\s+3\.\S+\)\.")
+    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text("")
+    screen = start("--python", "plain", "--model", "demo", lines=24)
+    screen.wait(r"Model +demo: offline, canned rules\. Type /model")
+    screen.enter("import sklearn", "This Python has no sklearn: %pip install scikit-learn")
+    screen.enter("import numpy", r"\.venv has numpy: /python \.venv")
 
 
 @pytest.mark.parametrize("module", ["pandas", "csv"])

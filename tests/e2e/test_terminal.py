@@ -20,7 +20,7 @@ from tests.hostile import COPIED, HOSTILE
 # Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics
 # where it says that it has them.
 
-QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
+QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
 CELL = "\x1b[6;20;10t"
 KITTY_KEEPS = rb"\x1b_Ga=t,f=100,"
 KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=p,"
@@ -96,13 +96,10 @@ def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     assert b"\x1bP0" not in screen.raw
 
 
-def test_sixel_is_used_once_its_limits_are_known(start: Start) -> None:
+def test_sixel_is_used_if_the_terminal_has_it(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
-    screen.send(CELL + "\x1b[?62;4c")
-    sent(screen, re.escape(b"\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"))
-    assert not re.search(SIXEL_DRAWS, screen.raw)
-    screen.send("\x1b[?1;0;256S\x1b[?2;0;1000;1000S\x1b[?62;4c")
+    screen.send(CELL + "\x1b[?1;0;256S\x1b[?62;4c")
     drawn = sent(screen, SIXEL_DRAWS)
     on_the_whole_screen(screen)
     drawn = sent(screen, SIXEL_DRAWS, drawn)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import threading
@@ -18,20 +17,17 @@ from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.nodes import create_repl_graph
 from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
     ClaudeNotice,
     ClaudeTurn,
     Restart,
-    gateway_address,
+    has_gateway,
     login_environment,
     login_hint,
 )
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
@@ -59,30 +55,12 @@ def write_settings(folder: Path, settings: object) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("https://gw.example?key=SECRET", "https://gw.example"),
-        ("https://gw.example:8443/SECRET#SECRET", "https://gw.example:8443"),
-        ("user:SECRET@gw.example/path", "gw.example"),
-        ("gw.example/v1/SECRET", "gw.example"),
-        ("https://user:SEC/RET@gw.example", "a gateway"),
-        ("https://[SECRET", "a gateway"),
-    ],
-)
-def test_only_the_host_of_an_address_is_shown(
-    monkeypatch: pytest.MonkeyPatch, address: str, shown: str
-) -> None:
-    monkeypatch.setenv(GATEWAY, address)
-    assert gateway_address() == shown
-
-
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(GATEWAY, "https://gateway.test")
     monkeypatch.setenv(KEY, "the gateway's key")
     given = login_environment(use_api_key=False)
     assert (given[GATEWAY], given[KEY]) == ("https://gateway.test", "the gateway's key")
-    assert login_hint(use_api_key=False) == f"Requests go to https://gateway.test ({GATEWAY})."
+    assert login_hint(use_api_key=False) == f"Requests go to the gateway in {GATEWAY}."
 
 
 @pytest.mark.parametrize("directory", [None, "elsewhere"])
@@ -97,7 +75,7 @@ def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
         home / (directory or ".claude"),
         {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}},
     )
-    assert gateway_address() == "https://of-settings.test:8443"
+    assert has_gateway()
     assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
 
 
@@ -115,7 +93,7 @@ def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
 )
 def test_settings_without_a_gateway_give_none(home: Path, settings: object) -> None:
     write_settings(home / ".claude", settings)
-    assert gateway_address() == ""
+    assert not has_gateway()
 
 
 def test_login_error_mentions_the_unused_key(
@@ -291,14 +269,6 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) ->
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_failed_suggestion_is_counted(claude: Claude) -> None:
-    claude.install("recording", recording="v197_refusal")
-    spending = Spending()
-    suggestions = Suggestions(logging.getLogger("none"), claude.model, list, spending, Secrets())
-    assert suggestions.suggest("impo", True, lambda: True) == ""
-    assert spending.total.input_tokens == 2_400
-
-
 def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
     claude.install("recording", recording="v330_refusal")
     notices: list[str] = []
@@ -361,7 +331,7 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
         ),
         (
             {"status": "allowed", "isUsingOverage": True},
-            ["The limit of the account is used up; answers are now billed as extra usage."],
+            ["The usage limit of the account is used up; answers are now billed as extra usage."],
         ),
         ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
     ],

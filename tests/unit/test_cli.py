@@ -301,30 +301,6 @@ def test_show_prints_the_instructions(project: Path) -> None:
     assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
 
 
-def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
-    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
-    assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
-    assert "already exists" in run_skills("new", "look-up").stderr
-    assert "single hyphens" in run_skills("new", "Look_up").stderr
-
-
-def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", "a\udcff")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
-    assert not (project / ".mahtab").exists()
-    project.rmdir()
-    done = run_skills("new", "look-up")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mahtab-tui: The folder in which the program was started no longer exists.\n",
-    )
-
-
-# Report of the doctor on the folder of sessions.
-
-
-@pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:

@@ -25,7 +25,7 @@ from mahtab_tui.bus.output import (
     OutputBuffer,
     read_table,
 )
-from mahtab_tui.bus.records import UserReplOutStream
+from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
 from mahtab_tui.tui.pictures import HEAD as PICTURE_HEAD
@@ -91,12 +91,6 @@ def test_only_a_thousand_of_a_million_lines_are_stored() -> None:
     assert texts(output)[-1] == "999999"
 
 
-def test_a_carriage_return_rewrites_its_line() -> None:
-    output = fed("".join(f"\r{percent:3}%" for percent in range(101)), "\ndone\n")
-    assert [line.split("\r")[-1] for line in texts(output)] == ["100%", "done"]
-    assert len(texts(output)[0]) < 20
-
-
 def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,24 +113,8 @@ def test_endless_line_is_bounded_and_counts_the_omitted_part() -> None:
     assert line.cut == 200_000 - LINE_HEAD - LINE_TAIL
 
 
-def test_different_kind_starts_a_new_line() -> None:
-    output = fed("no line end")
-    output.feed("value", "42")
-    assert [(line.kind, line.text) for line in output] == [
-        ("stdout", "no line end"),
-        ("value", "42"),
-    ]
-
-
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
     assert texts(fed("\x1b[3", "1mred")) == ["\x1b[31mred"]
-
-
-def test_shrinking_keeps_both_ends() -> None:
-    output = fed("".join(f"{number}\n" for number in range(100)))
-    output.shrink(10)
-    assert texts(output) == [str(number) for number in (*range(10), *range(90, 100))]
-    assert output.omitted == 80
 
 
 def drawn(output: OutputBuffer) -> list[str]:
@@ -331,16 +309,6 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
         assert "column0" in rows[0].text
 
 
-def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
-    html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
-    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == [
-        "     n  word ",
-        "─" * 13,
-        "     1  a    ",
-        "-2.5e3  bcdef",
-    ]
-
-
 @pytest.mark.parametrize(
     ("width", "height", "room"),
     [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)],
@@ -418,14 +386,10 @@ def test_size_of_a_picture_is_read_from_its_header(
     assert open_picture(file[:PICTURE_HEAD], 90_000).size == (width, height)
 
 
-def test_undrawable_display_shows_all_lines_of_its_text() -> None:
-    output = OutputBuffer()
-    output.show("   a\n0  1\n", "text/html", "<table></table>")
-    output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
-    drawn = lines(output)
-    assert drawn[:4] == ["   a", "0  1", "x" * 60, "x" * 40]
-    assert drawn[-2:] == ["y" * 19, "… 1,101 characters left out"]
-    assert not any("\n" in line for line in drawn)
+@given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n"]))
+def test_any_bytes_are_a_picture_or_their_text(data: bytes, beginning: bytes) -> None:
+    rows = picture_rows(shown_picture(base64.b64encode(beginning + data).decode()), 20)
+    assert rows is None or rows[0].picture is not None
 
 
 def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
@@ -479,6 +443,41 @@ def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
         == [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
     )
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+
+
+def test_late_watcher_of_a_cell_sees_the_right_pictures() -> None:
+    def shown(name: str) -> Record:
+        return display("frame\n", f"<table><tr><td>{name}</td></tr></table>")
+
+    transcript = folded(
+        entered("f()"),
+        shown("first"),
+        shown("second"),
+        printed("frame\n", "display"),
+        printed("b"),
+    )
+    cell = cell_of(transcript)
+    assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
+    kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
+    transcript.fold([ended("aframe\nframe\nb", status="ok", kinds=kinds)])
+    assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
+    assert cell.displays == []
+
+
+def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
+    number = RICH_DISPLAYS + 10
+    whole = ended("frame\n" * number, status="ok", kinds=[["display", 6]] * number)
+    shown = [display("frame\n", f"<table><tr><td>{n}</td></tr></table>") for n in range(number)]
+    begun = entered("f()")
+    live = folded(begun, *(one for each in shown for one in (each, printed("frame\n", "display"))))
+    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == RICH_DISPLAYS
+    resumed = folded(begun, *shown, whole)
+    live.fold([whole])
+    assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+    assert [
+        lines(cell_of(resumed).output)[at].strip()
+        for at in (0, RICH_DISPLAYS // 2 - 1, RICH_DISPLAYS // 2, -1)
+    ] == ["0", "19", "frame", str(number - 1)]
 
 
 def test_killed_session_separates_its_displays() -> None:

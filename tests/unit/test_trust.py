@@ -24,7 +24,6 @@ from tests.trust import trust_project
 WAITS: dict[str, object] = {
     "model": "replay:.mahtab/a.jsonl",
     "reflection_model": "demo",
-    "suggestion_model": "demo",
     "sub_model": "demo",
     "provider": "openai",
     "api_keys": {"openai": "sk-theirs"},
