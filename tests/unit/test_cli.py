@@ -301,6 +301,7 @@ def test_show_prints_the_instructions(project: Path) -> None:
     assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
 
 
+@pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
