@@ -58,7 +58,6 @@ COMMANDS = {
     "skills": "mahtab_tui.cli.admin:skills_app",
     "config": "mahtab_tui.cli.admin:config_app",
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
-    "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
 _CELLS = (".ipynb", ".py", ".md")

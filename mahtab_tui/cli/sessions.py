@@ -1,4 +1,4 @@
-"""``mahtab-tui sessions``, ``export`` and ``kernels``, and resuming a session."""
+"""``mahtab-tui sessions`` and ``export``, and resuming a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
-from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
+from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
     describe_kernel,
@@ -57,34 +57,6 @@ from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, lis
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
-
-kernels_app = typer.Typer(
-    help="Kernels on other machines: remove what they left there.", no_args_is_help=True
-)
-
-
-@kernels_app.command()
-def clean(
-    address: Annotated[
-        str,
-        typer.Argument(
-            help="As for --kernel: ssh://HOST, or command: and a program that runs Python"
-        ),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
-) -> None:
-    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
-    removed, 1 not removed."""
-    with fail_on(KernelError, code=1):
-        host = parse(address)
-        if not yes:
-            what = f"mahtab-tui's files and saved variables from {one_line(host.label)}"
-            typer.confirm(f"Remove {what}?", abort=True)
-        kernels, removed = clean_up(host, prompt_answer)
-    if kernels:
-        then = "Close their sessions first, or stop them: mahtab-tui sessions stop ID."
-        fail(f"Kernels running there: {kernels}. {then}", 1)
-    echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
 def list_detached_kernels() -> Iterator[str]:

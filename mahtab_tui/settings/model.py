@@ -10,7 +10,6 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs
 
 from pydantic import (
     AfterValidator,
@@ -19,7 +18,6 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -211,9 +209,6 @@ class Settings(BaseSettings):
         None,
         description='Where the kernel runs: "ssh://host", "command: docker exec -i box python3", "jupyter:NAME"; if not set, on this machine',
     )
-    jupyter_token: SecretStr | None = Field(
-        None, description="The token of the Jupyter server that `kernel` names"
-    )
     reload: bool = Field(
         False, description="Reload modules of the project before a cell when their file has changed"
     )
@@ -275,18 +270,6 @@ class Settings(BaseSettings):
         description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others",
     )
 
-    @model_validator(mode="after")
-    def _hide_token(self) -> Settings:
-        """Keep a token in the address of a Jupyter server where secrets are kept."""
-        address, _, rest = (self.kernel or "").partition("?")
-        if address.startswith("jupyter+") and (token := parse_qs(rest).get("token")):
-            left = [part for part in rest.split("&") if not part.startswith("token=")]
-            self.__dict__.update(
-                kernel="?".join([address, *filter(None, ["&".join(left)])]),
-                jupyter_token=SecretStr(token[-1]),
-            )
-        return self
-
     @field_validator("approval_rules", mode="before")
     @classmethod
     def _rules(cls, value: Any) -> Any:
@@ -337,8 +320,6 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         keys = [key.get_secret_value() for key in self.api_keys.values()]
-        if self.jupyter_token is not None:
-            keys.append(self.jupyter_token.get_secret_value())
         for server in self.mcp.values():
             keys += server.secrets()
         return sorted([*keys, *self._other_keys], key=len, reverse=True)

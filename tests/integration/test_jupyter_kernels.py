@@ -23,7 +23,7 @@ from tests.integration.kernels import Cells, RecordingHost, running
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
     kernel, host = (
-        jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""),
+        jupyter_kernel("jupyter:python3", str(tmp_path_factory.mktemp("there")), ""),
         RecordingHost(),
     )
     host.given = (HostFunction("shout", "shout", (("text", "str", None),), "Say it loudly."),)
@@ -199,28 +199,6 @@ def test_thread_calling_the_host_gets_an_explanation(cells: Cells) -> None:
     )
 
 
-def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
-    inner = []
-
-    def answer(name: str, args: object) -> str:
-        inner.append(
-            cells.kernel.execute(
-                "print('inside'); made_inside = 2\n3",
-                cell=900,
-                on_output=lambda *unused: None,
-                nested=True,
-            )
-        )
-        return "answered"
-
-    cells.host.answer = answer
-    result = cells.run("print('before'); outside = 1\nprint(shout('x'))\nprint('after')")
-    assert result.output == "before\nanswered\nafter\n"
-    assert inner[0].output == "inside\n3\n"
-    assert [each.name for each in inner[0].changes] == ["made_inside"]
-    assert [each.name for each in result.changes] == ["outside"]
-
-
 def test_host_call_can_be_interrupted(cells: Cells) -> None:
     asked, over = threading.Event(), threading.Event()
 
@@ -276,7 +254,7 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
-    with running(jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1")) as cells:
+    with running(jupyter_kernel("jupyter:python3", str(tmp_path), "begun = 1")) as cells:
         yield cells
 
 

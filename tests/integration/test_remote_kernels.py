@@ -23,7 +23,7 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.remote.transport import clean_up, parse
+from mahtab_tui.kernel.remote.transport import parse
 from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running
@@ -273,25 +273,6 @@ def test_station_ends_with_its_kernel_despite_a_slow_connection(road: Road) -> N
     road.delay(1200)
     road.kernel(keep_hours=1.0).kernel.close()
     wait_for(lambda: road.sockets() == [])
-
-
-def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
-    above = tmp_path / "namespaces"
-    above.mkdir(mode=0o700)
-    cells = road.kernel(keep=SaveTarget(str(above / "session-1"), os.urandom(32).hex(), 100))
-    cells.text("x = 1")
-    assert cells.kernel.keep((), (), 60.0).error == ""
-    assert clean_up(road.address, lambda prompt, hidden: None) == (1, [])
-    assert cells.text("x") == "1\n"
-    road.close()
-    wait_for(lambda: road.sockets() == [])
-    kernels, removed = clean_up(road.address, lambda prompt, hidden: None)
-    assert kernels == 0
-    assert {
-        str(road.home / ".cache" / "mahtab-tui"),
-        str(road.home / ".mahtab" / "elsewhere"),
-    } <= set(removed)
-    assert [str(path.relative_to(road.home)) for path in road.home.rglob("*")] == [".cache"]
 
 
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent

@@ -48,7 +48,6 @@ WAITS: dict[str, object] = {
     "approval_rules": "allow: *(*)",
     "python": "./evil",
     "kernel": "command: ./evil",
-    "jupyter_token": "theirs",
     "reload": True,
     "keymap": {"help": "f2"},
     "viewer": "file",
