@@ -140,11 +140,11 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
             python = str(found.python)
     try:
         secrets = Secrets(settings.secrets)
-        journal = Journal(settings.viewer, secrets)
+        journal = Journal("off", secrets)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
     settings = settings.model_copy(update={"python": python})
-    format = AnswerFormat(settings.output_format, settings.highlight)
+    format = AnswerFormat()
     return ToolHandlers(settings, os.getcwd(), format, journal, attach or AttachOptions(), secrets)
 
 

@@ -35,7 +35,6 @@ _AGENT_SETTINGS = _MODEL_SETTINGS | {
     "max_history",
     "reflection",
     "reflection_model",
-    "output_answers",
 }
 """Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
@@ -44,7 +43,6 @@ _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
     "approval_rules",
     "reload",
     "sub_model",
-    "agent_gone",
 }
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 
@@ -69,7 +67,6 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
                 settings.reflection,
                 session.models.reflection(),
                 settings.max_history,
-                output_answers=settings.output_answers,
             )
         )
     elif key == "reload":

@@ -295,8 +295,7 @@ class AgentService:
     def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            stop = self.session.settings.agent_gone == "stop"
-            self.session.joined_agents.remove(agent, stop=stop)
+            self.session.joined_agents.remove(agent, stop=False)
 
 
 class ShareServer(AgentService):

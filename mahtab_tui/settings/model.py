@@ -32,9 +32,7 @@ from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
-    EnvFile,
     SettingsError,
-    UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
     config_files,
@@ -58,7 +56,7 @@ __all__ = [
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-_FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
+_FIELD = re.compile(r'field "(\w+)"')
 _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a key."""
 _LONGEST = 200
@@ -170,10 +168,6 @@ class Settings(BaseSettings):
         "never",
         description="When a separate call checks a run; without it the next call answers from the output",
     )
-    output_answers: bool = Field(
-        False,
-        description="Whether a short output of a single block ends the question, which saves a call",
-    )
     max_turns: int = Field(
         5, ge=1, le=100, description="How often the model may run code for one question"
     )
@@ -240,21 +234,10 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="Keys by command name; `mahtab-tui help keys` lists the names",
     )
-    output_format: Literal["ansi", "markdown", "plain"] = Field(
-        "plain", description="Format of the MCP server's answers; ansi is coloured, for people"
-    )
-    highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
-    viewer: Literal["auto", "file", "off"] = Field(
-        "off",
-        description="Whether the MCP server logs what it evaluates: in colour (auto), as plain text (file), or not",
-    )
     project: Path | None = Field(None, description="The folder in which the MCP server works")
     share: bool = Field(
         True,
         description="Whether agents of the same user on this machine may join the session on the screen",
-    )
-    agent_gone: Literal["continue", "stop"] = Field(
-        "continue", description="What happens to a running cell when its agent's program ends"
     )
     skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field(
         (), description="Folders of skills; separated by : in the environment"
@@ -370,7 +353,7 @@ def load_settings(**given: Any) -> Settings:
         settings._given.update(given)
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
-            *(_check_untrusted(each).sentence for each in found),
+            *(each.sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
@@ -385,43 +368,18 @@ def load_settings(**given: Any) -> Settings:
         elif where != variable_name(key):
             where = f"{where}: {key}"
         raise SettingsError(f"{where}: {first_problem(error)}.") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
-    except OSError as error:
-        raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error.strerror}.") from None
-    except RecursionError:
-        raise SettingsError("A value in the environment or in .env is nested too deeply.") from None
-    except ValueError as error:  # a variable that is not JSON where it must be
-        raise SettingsError(_no_json(error)) from None
-
-
-def _no_json(error: ValueError) -> str:
-    found = _FIELD.search(str(error))
-    if found is None:
-        return f"The environment: {error}."
-    variable = variable_name(found["name"])
-    where = variable
-    if found["file"]:
-        where = f"{EnvFile(Settings).origin(found['name']).text}: {variable}"
-    return f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
+    except (UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error}.") from None
+    except (ValueError, RecursionError) as error:  # a variable that is not JSON where it must be
+        found = _FIELD.search(str(error))
+        where = variable_name(found[1]) if found else "A variable or a line of .env"
+        text = f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
+        raise SettingsError(text) from None
 
 
 def _key(error: ValidationError) -> str:
     setting, *inside = error.errors()[0]["loc"]
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
-
-
-def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
-    """Check values that are not trusted yet, so that errors in them are reported too."""
-    draft = Settings.model_construct()
-    for key, value in settings.values.items():
-        try:
-            setattr(draft, key, value)
-        except ValidationError as error:
-            raise SettingsError(
-                f"{settings.file.origin(_key(error)).text}: {_key(error)}: {first_problem(error)}."
-            ) from None
-    return settings
 
 
 def first_problem(error: ValidationError) -> str:

@@ -37,7 +37,6 @@ WAITS: dict[str, object] = {
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
-    "output_answers": True,
     "reflection": "always",
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
@@ -50,10 +49,8 @@ WAITS: dict[str, object] = {
     "kernel": "command: ./evil",
     "reload": True,
     "keymap": {"help": "f2"},
-    "viewer": "file",
     "project": "inside",
     "share": False,
-    "agent_gone": "stop",
     "skills_dir": ["inside"],
     "skills_budget": 60_001,
     "code_dir": "inside",
@@ -69,8 +66,6 @@ WAITS: dict[str, object] = {
 FREE: dict[str, object] = {
     "theme": "mahtab-day",
     "pictures": "blocks",
-    "output_format": "plain",
-    "highlight": False,
     "approval": "ask",
 }
 """Settings with a value that any project may set."""
