@@ -178,7 +178,6 @@ class PipeOutput:
 
 
 class DetachHandle(Protocol):
-    lifeline: socket.socket
     was_reattached: bool
     ready: KernelReady | None
 
