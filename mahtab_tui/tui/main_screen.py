@@ -121,7 +121,6 @@ class UiState(BaseModel):
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
 
     @staticmethod
     def path() -> Path:
@@ -136,9 +135,6 @@ class UiState(BaseModel):
 
     def remember_model(self, name: str) -> None:
         self.models = _put_first(name, self.models)
-
-    def remember_kernel(self, address: str) -> None:
-        self.kernels = _put_first(address, self.kernels)
 
     def save(self) -> None:
         from mahtab_tui.settings.values import write_text

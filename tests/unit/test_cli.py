@@ -6,7 +6,6 @@ import io
 import os
 import re
 import stat
-import subprocess
 import sys
 import tomllib
 from io import BytesIO, TextIOWrapper
@@ -114,10 +113,10 @@ def test_every_setting_is_printed_with_its_source(
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     shown = rows(run_config("--set", "rlm_max_usd=0.5"))
     assert {key.partition(".")[0] for key in shown} == set(Settings.model_fields)
-    assert shown["theme"] == ["nord", f"{mine}, line 2"]
-    assert shown["keymap.help"] == ["f11", f"{mine}, line 7"]
-    assert shown["reload"] == ["true", f"{own}, line 1"]
-    assert shown["reflection"] == ["never", ".env, line 1"]
+    assert shown["theme"] == ["nord", str(mine)]
+    assert shown["keymap.help"] == ["f11", str(mine)]
+    assert shown["reload"] == ["true", str(own)]
+    assert shown["reflection"] == ["never", ".env"]
     assert shown["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
     assert shown["rlm_max_usd"] == ["0.5", "command line"]
     assert shown["approval"] == ["ask", "default"]
@@ -130,15 +129,15 @@ def test_secrets_are_masked(home: Path, project: Path) -> None:
     trust_project()
     done = run_config()
     assert "sk-" not in done.stdout
-    assert rows(done)["api_keys.openai"] == ["••••••••", f"{home}/.mahtab/config.toml, line 2"]
-    assert rows(done)["api_keys.anthropic"] == ["••••••••", ".env, line 1"]
+    assert rows(done)["api_keys.openai"] == ["••••••••", f"{home}/.mahtab/config.toml"]
+    assert rows(done)["api_keys.anthropic"] == ["••••••••", ".env"]
 
 
 def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
     write(project / ".mahtab" / "config.toml", 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
     shown = run_config().stdout
     assert "\x1b" not in shown
-    assert re.search(r"^theme .*x +.*config\.toml, line 1$", shown, re.MULTILINE)
+    assert re.search(r"^theme .*x +.*config\.toml$", shown, re.MULTILINE)
 
 
 def test_set_changes_only_one_value(mine: Path) -> None:
@@ -190,7 +189,7 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert mine.read_text() == MINE
     assert (
         run_config("set", "max_turns", "5").stderr
-        == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
+        == f"It has no effect: {project / '.mahtab' / 'config.toml'} overrides it.\n"
     )
 
 
@@ -210,8 +209,8 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
         (("keymap", "help"), "keymap: 'help' is not a pair"),
         (("api_keys", "sk-typed-without-a-name"), "api_keys: •••••••• is not a pair"),
         (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
-        (("keymap.", "f1"), "keymap.: give the name of an entry after the dot."),
-        (("model.x", "f1"), "model.x: model has no entries."),
+        (("keymap.", "f1"), "keymap.: there is no such entry."),
+        (("model.x", "f1"), "model.x: there is no such entry."),
         (("python", "./missing"), "python: There is no file missing"),
     ],
 )
@@ -249,7 +248,7 @@ def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:
 def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path) -> None:
     path = write(home / ".mahtab" / "config.toml", 'max_turns = "x"\n')
     done = run_config("set", "approval", "auto")
-    assert (done.exit_code, f"{path}, line 1: max_turns: input" in done.stderr) == (0, True)
+    assert (done.exit_code, f"{path}: max_turns: input" in done.stderr) == (0, True)
     assert run_config("set", "max_turns", "3").stderr == ""
 
 
@@ -318,7 +317,7 @@ def test_edit_creates_a_missing_file_and_checks_the_result(
     done = run_config("edit")
     assert done.exit_code == 2
     assert done.stderr == (
-        f"mahtab-tui: {path}, line 2: there is no setting 'modle'. Did you mean model?\n"
+        f"mahtab-tui: {path}: there is no setting 'modle'. Did you mean model?\n"
     )
 
 
@@ -347,20 +346,6 @@ def test_edit_reports_a_missing_or_failing_editor(
     monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
     done = run_config("edit")
     assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
-
-
-def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
-    write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
-    trust_project()
-    done = subprocess.run(
-        [sys.executable, "-m", "mahtab_tui", "config"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
-    assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env, line 3"]
 
 
 def test_model_may_be_named_without_its_configured_provider(home: Path, project: Path) -> None:
