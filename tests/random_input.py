@@ -88,7 +88,6 @@ _CODE = (
     "`/settings\r",
     "`/usage\r",
     "`/model\r",
-    "`/cd\r",
     "`/theme\r",
     "`/unload\r",
     "rows?\r",

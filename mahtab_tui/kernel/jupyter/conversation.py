@@ -145,8 +145,7 @@ class Conversation:
                 raise KernelError(how)
         raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
 
-    def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """quiet: it is not a cell of the user's."""
+    def run(self, code: str, running: RunningCell) -> CellResult:
         start = time.perf_counter()
         try:
             code.encode()
@@ -155,7 +154,7 @@ class Conversation:
             cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
             return wait_for_result(running.result)
-        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=quiet))
+        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=False))
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         try:
