@@ -17,7 +17,7 @@ from .control import Host, Responder, describe_process, working_directory
 from .executor import CellAttribution
 from .frames import Frame
 from .stdlib import own_module
-from .text_tools import forget_short_texts
+from .text_tools import forget_short_texts, text_form
 from .variables import NamespaceTracker
 
 
@@ -115,6 +115,8 @@ class Helper:
             for name, value in builtins.__dict__.items()
             if self._builtins.get(name, _MISSING) is not value
         ]
+        self._plain: Any = shell.display_formatter.formatters["text/plain"]
+        self._plain_before = self._plain.for_type(str, self._print_text)
         self._show_error_before: Any = shell._showtraceback
         shell._showtraceback = self._show_error
         shell.events.register("pre_run_cell", self._before)
@@ -153,12 +155,23 @@ class Helper:
                 builtins.__dict__[name] = self._builtins[name]
             else:
                 builtins.__dict__.pop(name, None)
+        self._plain.type_printers.pop(str, None)
+        if self._plain_before is not None:
+            self._plain.for_type(str, self._plain_before)
         self._shell._showtraceback = self._show_error_before
         with suppress(ValueError):
             self._shell.events.unregister("pre_run_cell", self._before)
             self._shell.events.unregister("post_run_cell", self._after)
         with suppress(KeyError):
             self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
+
+    def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
+        if text_form(value) is not None:
+            printer.text(value.rstrip("\n"))
+        elif self._plain_before is not None:
+            self._plain_before(value, printer, cycle)
+        else:
+            printer.text(str.__repr__(value))
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
         if type(lines) is list and (hint := own_module("hints").hint_for(error, "\n".join(lines))):
