@@ -79,14 +79,6 @@ def test_only_user_names_are_variables(cells: Cells) -> None:
     assert not [name for name in names if "mahtab" in name or name.lstrip("_i").isdigit()]
 
 
-def test_internal_requests_leave_the_history_alone(cells: Cells) -> None:
-    cells.run("1 + 1")
-    cells.kernel.variables()
-    cells.kernel.complete("le", 2)
-    assert cells.run("In[-2:]").output == "['1 + 1', 'In[-2:]']\n"
-    assert cells.run("Out[max(Out)]").status is Status.OK
-
-
 def test_error_has_its_traceback_and_its_changes(cells: Cells) -> None:
     result = cells.run("made = 1\n1 / 0")
     assert result.status is Status.ERROR
@@ -112,11 +104,6 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
 )
 def test_tables_and_pictures_are_displayed(cells: Cells, code: str, mime: str) -> None:
     assert [each.mime for each in cells.run(code).displays] == [mime]
-
-
-def test_cleared_output_is_replaced(cells: Cells) -> None:
-    code = "from IPython.display import clear_output\nfor n in range(3):\n    print('step')\n    print(n)\n    clear_output(wait=True)\nprint('end')"
-    assert cells.run(code).output == "end\n"
 
 
 def test_everything_can_be_inspected_while_a_cell_runs(cells: Cells) -> None:
@@ -164,15 +151,6 @@ def test_input_is_requested_and_shown(cells: Cells) -> None:
     assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
     cells.host.answer = lambda name, args: None
     assert "EOFError" in cells.run("input('more? ')").output
-
-
-def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
-    def refuse(name: str, args: object) -> None:
-        raise RuntimeError("nobody is here")
-
-    cells.host.answer = refuse
-    assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
-    assert "nobody is here" in cells.run("shout('x')").output
 
 
 def test_code_can_call_the_host(cells: Cells) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -15,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,30 +67,6 @@ def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, pytho
     assert cells.text("rows") == "[1, 2]\n"
     road.close()
     wait_for(lambda: road.sockets() == [])
-
-
-def test_no_network_is_needed_on_the_remote_machine(tmp_path: Path, quick_tries: None) -> None:
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode
-    ):
-        pytest.skip("needs network namespaces")
-    road = Road(tmp_path, behind=["unshare", "-rn"])
-    cells = road.kernel()
-    assert cells.text("import socket; [name for _, name in socket.if_nameindex()]") == "['lo']\n"
-    road.break_wire()
-    road.wait_for_wire(2)
-    assert cells.text("len(socket.if_nameindex())") == "1\n"
-    road.close()
-
-
-def test_files_are_sent_once(road: Road) -> None:
-    first = road.kernel()
-    (cached,) = (road.home / ".cache" / "mahtab-tui").glob("worker-*")
-    before = cached.stat().st_mtime_ns
-    assert first.text("1 + 1") == road.kernel().text("1 + 1") == "2\n"
-    assert [cached] == list((road.home / ".cache" / "mahtab-tui").glob("worker-*"))
-    assert cached.stat().st_mtime_ns == before
 
 
 def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: Path) -> None:
@@ -172,34 +146,6 @@ def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
     wait_for(lambda: not alive(pid))
 
 
-def test_any_number_of_signals_while_disconnected_does_not_block(
-    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[process.RemoteProcess] = []
-    start = RemoteLauncher.start
-
-    def watched(*args: Any) -> process.RemoteProcess:
-        started.append(start(*args))
-        return started[-1]
-
-    monkeypatch.setattr(RemoteLauncher, "start", watched)
-    cells = road.kernel()
-    road.refuse()
-    road.break_wire()
-    wait_for(lambda: cells.kernel.info().next_try > 0)
-
-    def send() -> None:
-        for _ in range(2_000):
-            started[0].signal(signal.SIGCONT)
-
-    sending = threading.Thread(target=send, daemon=True)
-    sending.start()
-    sending.join(10)
-    assert not sending.is_alive()
-    road.accept()
-    assert cells.text("1 + 1") == "2\n"
-
-
 def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     road.refuse()
@@ -266,13 +212,6 @@ def test_login_banner_and_existing_files_do_not_matter(
     )
     with running(ProcessKernel(launcher=launcher)):
         pass
-
-
-@pytest.mark.slow
-def test_station_ends_with_its_kernel_despite_a_slow_connection(road: Road) -> None:
-    road.delay(1200)
-    road.kernel(keep_hours=1.0).kernel.close()
-    wait_for(lambda: road.sockets() == [])
 
 
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
