@@ -31,20 +31,10 @@ class McpServer(BaseModel):
     url: str | None = Field(default=None, pattern=r"^(https?://|\$\{)")
     headers: dict[str, str] = Field(default_factory=dict)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            raise ValueError(
-                "a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit"
-            )
-        return value
-
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            both = "" if self.url is None else ", not both"
-            raise ValueError(f"give a command or a url{both}")
+            raise ValueError("give either a command or a url")
         return self
 
     def __str__(self) -> str:

@@ -43,6 +43,10 @@ class EventLoop:
             if self._cancelled:
                 raise KeyboardInterrupt from None
             raise
+        except Exception as error:
+            if not task.done() or task.cancelled() or task.exception() is not error:
+                self._drop_broken(error)
+            raise
         finally:
             self._task = None
             if not task.done():
@@ -73,9 +77,7 @@ class EventLoop:
                 break
             except BaseException as error:  # the outermost frame of a background task
                 sys.stderr.write(format_safely(error))
-                # RuntimeError says that a task has stopped the loop; others, that a cell has broken it.
-                if isinstance(error, Exception) and not isinstance(error, RuntimeError):
-                    self._loop = None
+                self._drop_broken(error)
             finally:
                 self._waiter = None
         return jobs.get()
@@ -100,6 +102,11 @@ class EventLoop:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+    def _drop_broken(self, error: BaseException) -> None:
+        # RuntimeError says that a task has stopped the loop; others, that a cell has broken it.
+        if isinstance(error, Exception) and not isinstance(error, RuntimeError):
+            self._loop = None
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
         if self._loop is None or self._loop.is_closed():

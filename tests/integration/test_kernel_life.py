@@ -132,12 +132,12 @@ kernel.execute(code, cell=1, on_output=on_output)
 @pytest.mark.parametrize(
     ("make", "wanted"),
     [
-        (lambda folder: str(folder / "nothing"), "There is no file"),
+        (lambda folder: str(folder / "nothing"), "There is no program"),
         (lambda folder: "no-such-python", "There is no no-such-python on the PATH"),
-        (lambda folder: str(folder), "a folder without bin/python"),
+        (lambda folder: str(folder), "There is no program .*/bin/python"),
         (
             lambda folder: str((folder / "text").write_text("x") and folder / "text"),
-            "is not a program",
+            "There is no program",
         ),
         (
             lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"),

@@ -211,7 +211,7 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
         (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
         (("keymap.", "f1"), "keymap.: there is no such entry."),
         (("model.x", "f1"), "model.x: there is no such entry."),
-        (("python", "./missing"), "python: There is no file missing"),
+        (("python", "./missing"), "python: There is no program missing"),
     ],
 )
 def test_wrong_key_or_value_gives_one_sentence_and_writes_nothing(

@@ -335,7 +335,7 @@ def test_users_own_server_overrides_the_projects_of_the_same_name(
         ("[" * 100_000, "not valid JSON"),
         ("[]", 'there is no table "mcpServers"'),
         ({"mcpServers": {"a": 3}}, "the server 'a' is not used: it is not a table."),
-        ({"mcpServers": {"a": {}}}, "the server 'a' is not used: give a command or a url."),
+        ({"mcpServers": {"a": {}}}, "the server 'a' is not used: give either a command or a url."),
         (
             {"mcpServers": {"a": {"type": "sse", "url": "https://x"}}},
             "its type 'sse' is not supported",
@@ -343,7 +343,7 @@ def test_users_own_server_overrides_the_projects_of_the_same_name(
         ({"mcpServers": {"a": {"command": 3}}}, "command: input should be a valid string"),
         (
             {"mcpServers": {"a": {"command": "x", "url": "https://x"}}},
-            "give a command or a url, not both",
+            "give either a command or a url",
         ),
         ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "url: string should match pattern"),
     ],

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +87,6 @@ class Conversation:
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
         self._comm = secrets.token_hex(16)
-        self._subshell = ""
         self._over = ""
         self.ready = KernelReady("", "", "", 0)
         self.cwd = ""
@@ -99,24 +97,11 @@ class Conversation:
             raise KernelError(f"{self._wire.label} is no kernel for Python.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
         content = _execution("", {"load": _loader(), "hello": begin}, silent=True)
-        try:
-            reply = self._request("shell", "execute_request", content).result(READY)
-            self.ready = checked(KernelReady, read_expression(reply, "hello"))
-        except FutureTimeout:
-            raise KernelError(
-                "The kernel is running another program's cell. Wait until it ends, then try again."
-            ) from None
+        reply = self._request("shell", "execute_request", content).result(READY)
+        self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
-        features = info.get("supported_features")
-        if isinstance(features, list) and "kernel subshells" in features:
-            subshell = self._request("control", "create_subshell_request", {}).result(READY)
-            self._subshell = str(subshell.get("subshell_id", ""))
-        self._report(
-            "shell",
-            "comm_open",
-            {"comm_id": self._comm, "target_name": TARGET, "data": {}},
-            self._subshell,
-        )
+        opened = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
+        self._report("shell", "comm_open", opened)
         self._requests.ask(
             Operations.functions,
             functions=[function._asdict() for function in self._host.functions()],
@@ -125,17 +110,13 @@ class Conversation:
             self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
-        """Request the info until both its reply and its output arrive. If we did not start the
-        kernel, use the control channel, which answers while a cell runs."""
+        """Request the info until both its reply and its output arrive."""
         deadline, asked = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
-        channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
         while time.monotonic() < deadline:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
-                replies += [
-                    self._request(channel, "kernel_info_request", {}) for channel in channels
-                ]
+                replies.append(self._request("shell", "kernel_info_request", {}))
             if (
                 self._received.wait(0.02)
                 and (done := next((each for each in replies if each.done()), None)) is not None
@@ -143,7 +124,9 @@ class Conversation:
                 return done.result()
             if how := self._wire.ended():
                 raise KernelError(how)
-        raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
+        raise KernelError(
+            f"{self._wire.label} has not answered for {READY:.0f} s. Perhaps it runs another program's cell."
+        )
 
     def run(self, code: str, running: RunningCell) -> CellResult:
         start = time.perf_counter()
@@ -207,9 +190,9 @@ class Conversation:
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         if self._over:
             raise KernelError(self._over)
-        if self._cell is not None and not self._subshell:
+        if self._cell is not None:
             raise KernelError(
-                "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
+                "A cell is running. This kernel reports its variables only between cells."
             )
         return self._requests.ask(operation, timeout, **fields)
 
@@ -221,10 +204,6 @@ class Conversation:
     def leave(self) -> None:
         if not self._over:
             self._requests.ask(Operations.leave)
-            if self._subshell:
-                self._request(
-                    "control", "delete_subshell_request", {"subshell_id": self._subshell}
-                ).result(Operations.leave.timeout)
 
     def end(self, status: Status, how: str) -> None:
         with self._lock:
@@ -298,22 +277,13 @@ class Conversation:
         self._wire.send(channel, message)
         return reply
 
-    def _report(
-        self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = ""
-    ) -> None:
-        message = self._message(kind, content)
-        if subshell:
-            message["header"]["subshell_id"] = subshell
-        self._wire.send(channel, message)
+    def _report(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:
+        self._wire.send(channel, self._message(kind, content))
 
     def _ask_helper(self, frame: Frame) -> None:
         """Raises `ValueError` if it cannot be sent."""
-        self._report(
-            "shell",
-            "comm_msg",
-            {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}},
-            self._subshell,
-        )
+        data = {"frame": json.dumps(frame)}
+        self._report("shell", "comm_msg", {"comm_id": self._comm, "data": data})
 
     def _send_line(self, line: str) -> None:
         with suppress(KernelError):
