@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
+import os
 import secrets
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mahtab_tui.worker as worker
@@ -23,7 +22,6 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
-from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.system import start_thread, wait_for_result
@@ -38,11 +36,20 @@ _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 
 
-def _loader() -> str:
-    source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
-    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle()).decode()!r})\n"
-    code = base64.b64encode(source + call.encode()).decode()
-    return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
+_LOADER = f"""\
+import os, sys
+if "{NAME}.jupyter_helper" not in sys.modules:
+    package = type(sys)("{NAME}")
+    package.__path__ = [{os.path.dirname(worker.__file__)!r}]
+    sys.modules["{NAME}"], path = package, sys.path
+    # Modules next to the user's data must not be mistaken for the standard library's.
+    sys.path = [each for each in path if each not in ("", os.getcwd())]
+    try:
+        __import__("{NAME}.jupyter_helper")
+    finally:
+        sys.path = path
+"""
+_LOAD = f"__import__('builtins').exec({_LOADER!r}, {{'__name__': '{NAME}_loader'}})"
 
 
 def read_expression(reply: Mapping[str, Any], name: str) -> Any:
@@ -96,7 +103,7 @@ class Conversation:
         if info.get("implementation") != "ipython":
             raise KernelError(f"{self._wire.label} is no kernel for Python.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
-        content = _execution("", {"load": _loader(), "hello": begin}, silent=True)
+        content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
         reply = self._request("shell", "execute_request", content).result(READY)
         self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
