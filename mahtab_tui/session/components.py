@@ -103,7 +103,6 @@ class Components:
         self.frontend = session.frontend
         self.by_program = session.by_program
         self.no_trace = session.no_trace
-        self.make_kernel = backend.make_kernel
         self.log, self.prompt = setup_logging(backend.store)
         log = self.log
         self.secrets = Secrets(settings.secrets)
