@@ -18,6 +18,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.sessions import attach, resume
 from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
+from mahtab_tui.kernel import base
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_interpreter
@@ -159,7 +160,11 @@ def _make_backend(
             store.claim.release()
         fail(str(error))
 
-    return SessionBackend(kernel, store, store.claim)
+    def make_kernel(address: str) -> base.Kernel:
+        elsewhere = settings.model_copy(update={"kernel": address or None})
+        return process_kernel(elsewhere, keep, session=session)
+
+    return SessionBackend(kernel, store, store.claim, make_kernel)
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:

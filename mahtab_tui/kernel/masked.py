@@ -14,6 +14,8 @@ from mahtab_tui.kernel.base import (
     ALL,
     Kernel,
     KernelError,
+    KernelHost,
+    NullHost,
     OnDisplay,
     OnOutput,
     Operations,
@@ -25,6 +27,8 @@ class MaskedKernel:
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
         self._secrets = secrets
+        self._host: KernelHost = NullHost()
+        self._size = (80, 24)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in vars(Kernel):
@@ -33,6 +37,26 @@ class MaskedKernel:
         if not callable(member):
             return self._masked(name, member)
         return partial(self._run if name in ("execute", "resume_cell") else self._call, name)
+
+    def start(self, host: KernelHost) -> None:
+        self._host = host
+        self.inner.start(host)
+
+    def replace_kernel(self, new: Kernel, text: str) -> None:
+        """If it raises `KernelError`, the old kernel stays."""
+        new.set_size(*self._size)
+        try:
+            new.start(self._host)
+        except KernelError:
+            self._host.kernel_state(self.info(), "")
+            raise
+        old, self.inner = self.inner, new
+        old.close()
+        self._host.kernel_state(self.info(), text)
+
+    def set_size(self, columns: int, lines: int) -> None:
+        self._size = (columns, lines)
+        self.inner.set_size(columns, lines)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         """Also mask secrets truncated before a ``…``."""

@@ -103,6 +103,7 @@ class Components:
         self.frontend = session.frontend
         self.by_program = session.by_program
         self.no_trace = session.no_trace
+        self.make_kernel = backend.make_kernel
         self.log, self.prompt = setup_logging(backend.store)
         log = self.log
         self.secrets = Secrets(settings.secrets)

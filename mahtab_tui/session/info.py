@@ -108,6 +108,10 @@ class HeadlessFrontend:
         """Do nothing: there is no screen to close."""
 
 
+MakeKernel = Callable[[str], "Kernel"]
+"""Creates a kernel at an address; empty for this machine. Raises `KernelError`."""
+
+
 class SessionBackend(NamedTuple):
     """Kernel, store and lock of a session."""
 
@@ -115,6 +119,7 @@ class SessionBackend(NamedTuple):
     store: Store | None = None
     """None if nothing is saved."""
     claim: SessionLock | None = None
+    make_kernel: MakeKernel | None = None
     """None if the session must keep its kernel."""
 
     def release(self) -> None:

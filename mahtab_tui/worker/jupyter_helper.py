@@ -144,7 +144,9 @@ class Helper:
         self.withdraw()
         _helper = None
         sys.meta_path[:] = [
-            finder for finder in sys.meta_path if getattr(finder, "name", None) != __package__
+            finder
+            for finder in sys.meta_path
+            if not type(finder).__module__.startswith(f"{__package__}.")
         ]
         for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
             del sys.modules[name]

@@ -119,6 +119,18 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
     assert screen.leave() == 0
 
 
+def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start(columns=140, lines=35).idle()
+    screen.enter("here = 1")
+    screen.type("`")
+    screen.enter(f"/kernel {address(road)}", r"kernel .* on python.*idle")
+    screen.enter("/kernel nowhere", "nowhere is not a kernel address")
+    screen.enter("/kernel here", "Switched to this machine")
+    assert screen.leave() == 0
+
+
 # The commands of the manual's page about Jupyter, as they stand there but for the name of the file.
 
 COMMANDS = [

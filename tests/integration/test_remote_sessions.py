@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session import Session
@@ -15,6 +16,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
 from tests.integration.remote import Road
 from tests.integration.sessions import Opened, Watched
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -28,6 +30,7 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
             SessionBackend(
                 ProcessKernel(launcher=RemoteLauncher(road.address, 0.01)),
                 store,
+                make_kernel=lambda address: ProcessKernel(),
             )
         ),
         HeadlessFrontend(),
@@ -80,3 +83,16 @@ def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path
         "search_code, read_file and files that the person attaches are of the person's machine"
         in far.session.agent.surroundings()
     )
+
+
+def test_moving_the_kernel_updates_the_header(far: Opened) -> None:
+    far.run("x = 1")
+    host = far.session.kernel.info().host
+    far.session.kernel_control.move("here")
+    wait_for(
+        lambda: far.session.kernel.info().host == "" and far.session.kernel.info().state == "idle"
+    )
+    assert "NameError" in far.run("x").text
+    reported = [record for record in far.store.records if isinstance(record, records.Kernel)]
+    assert {record.host for record in reported} == {host, None}
+    assert any("Switched to this machine." in record.text for record in reported)

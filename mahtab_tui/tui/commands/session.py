@@ -264,6 +264,19 @@ def choose_python(context: CommandContext, path: str) -> None:
     )
 
 
+@_session(
+    "kernel /kernel ADDRESS",
+    "Kernel…: Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
+)
+def choose_kernel(context: CommandContext, address: str) -> None:
+    context.with_value(
+        address,
+        "Kernel: here, ssh://HOST, jupyter:NAME or command: PROGRAM",
+        context.session.kernel_control.move,
+        context.session.kernel.info().address or "here",
+    )
+
+
 @_session("agents /agents", "Agents: List the agents in the session")
 def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
