@@ -88,6 +88,7 @@ _CODE = (
     "`/settings\r",
     "`/usage\r",
     "`/model\r",
+    "`/cd\r",
     "`/theme\r",
     "`/unload\r",
     "rows?\r",

@@ -32,6 +32,9 @@ EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 VENV_NAMES = (".venv", "venv")
 
+_MOST = 100
+_LIST_BYTES = 65_536
+
 
 class PythonEnvironment(NamedTuple):
     path: str
@@ -80,6 +83,12 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
     for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
         if configured := os.environ.get(variable):
             yield configured, folder / configured
+    with suppress(OSError, RuntimeError):  # RuntimeError comes from `home`
+        with (Path.home() / ".conda" / "environments.txt").open("rb") as file:
+            listed = os.fsdecode(file.read(_LIST_BYTES))
+        for line in listed.splitlines()[:_MOST]:
+            if os.path.isabs(line):
+                yield line, Path(line)
 
 
 OLDEST = (3, 9)

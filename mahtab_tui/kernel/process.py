@@ -42,6 +42,8 @@ from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
 
+ATTEMPTS = 3
+
 STARTUP_OUTPUT = 4_000
 
 CLOSED = "The session was closed."
@@ -358,14 +360,23 @@ class ProcessKernel(Kernel):
             self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
             self._restart()
         except Exception as error:  # the thread's outermost frame: cells wait for the outcome
-            self._fail(f"Could not start a new kernel: {str(error) or type(error).__name__}")
+            self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
-        with self._swap:
-            if self._closed or self._worker is not None:
-                return
-            self._set_worker(self._launch(self._executable), self._executable)
-        self._begin(f"Started a new kernel{self._is_empty}.")
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._swap:
+                if self._closed or self._worker is not None:
+                    return
+                try:
+                    self._set_worker(self._launch(self._executable), self._executable)
+                except KernelError as error:
+                    if attempt == ATTEMPTS:
+                        self._fail(
+                            f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
+                        )
+                    continue
+            self._begin(f"Started a new kernel{self._is_empty}.")
+            return
 
     def _fail(self, text: str) -> None:
         self._failure = text

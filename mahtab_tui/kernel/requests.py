@@ -7,6 +7,7 @@ import functools
 import itertools
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -200,6 +201,8 @@ class CallAnswers(Answers):
         )
 
 
+MOST = 100
+
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
 )
@@ -210,17 +213,22 @@ class ControlRequests:
         """send: raises `ValueError` if a frame cannot be sent."""
         self._send = send
         self._ids = itertools.count(1)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._open: dict[int, Future[Any]] = {}
         self._ended = ""
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Send a request and wait for the reply. Raises `KernelError`."""
         timeout = operation.timeout if timeout is None else timeout
-        number, reply = next(self._ids), Future[Any]()
-        with self._lock:
+        now = time.monotonic()
+        with self._changed:
+            free = self._changed.wait_for(lambda: self._ended or len(self._open) < MOST, timeout)
             if self._ended:
                 raise KernelError(self._ended)
+            if not free:
+                raise KernelError(NO_ANSWER)
+            number = next(self._ids)
+            reply: Future[Any] = Future()
             self._open[number] = reply
         try:
             self._send({"op": operation.name, "id": number, **fields})
@@ -228,9 +236,8 @@ class ControlRequests:
             self._take(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
-            value = reply.result(timeout)
+            value = reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:
-            self._take(number)
             raise KernelError(NO_ANSWER) from None
         return checked(operation.result, value)
 
@@ -247,12 +254,15 @@ class ControlRequests:
             reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
-        with self._lock:
+        with self._changed:
             self._ended = how
             left, self._open = self._open, {}
+            self._changed.notify_all()
         for reply in left.values():
             reply.set_exception(KernelError(how))
 
     def _take(self, number: int) -> Future[Any] | None:
-        with self._lock:
-            return self._open.pop(number, None)
+        with self._changed:
+            reply = self._open.pop(number, None)
+            self._changed.notify_all()
+        return reply

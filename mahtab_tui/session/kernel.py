@@ -122,7 +122,7 @@ def process_kernel(
     if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 
-        return jupyter_kernel(settings.kernel, os.getcwd())
+        return jupyter_kernel(settings.kernel, os.getcwd(), startup_code(remote=True))
     return ProcessKernel(
         # The setting names an interpreter on this machine.
         settings.python if settings.kernel is None else None,

@@ -136,6 +136,13 @@ class KernelControl:
 
         self._on_thread("The kernel was not moved", work)
 
+    def change_directory(self, path: str) -> None:
+        def work() -> None:
+            folder = self._kernel.change_directory(path)
+            emit(self._parts.log, Notice(f"The working directory is now {folder}."))
+
+        self._on_thread("The working directory was not changed", work)
+
     def redo(self) -> None:
         self._on_thread("Nothing was redone", self._parts.undo.redo)
 

@@ -28,7 +28,7 @@ def _row(where: str, client: Any) -> Row:
     def run_theirs() -> None:
         client.execute_interactive("1+1", output_hook=lambda message: None)
 
-    with running(jupyter_kernel("jupyter:python3", "/")) as cells:
+    with running(jupyter_kernel("jupyter:python3", "/", "")) as cells:
         timed_in_turns(20, lambda: cells.text("1+1"), run_theirs)
         ours, theirs = timed_in_turns(200, lambda: cells.text("1+1"), run_theirs)
     return Row(f"1+1 {where}", ours, "<= 1.2 x", theirs, "jupyter_client, blocking")

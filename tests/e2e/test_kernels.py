@@ -91,6 +91,21 @@ def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path)
     screen.enter("'still', sys.prefix.endswith('other')", r"▌ \('still', True\)")
 
 
+def test_working_directory_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
+    folder = project / "a folder"
+    folder.mkdir()
+    (folder / "mine.py").write_text("word = 'found'\n")
+    screen = start(columns=200, lines=50).idle()
+    choose(screen, "working", "Working directory")
+    screen.wait(r"Working directory(?s:.*)Enter accepts")
+    screen.press("ctrl+u")
+    screen.enter("a folder", "The working directory is now .*a folder")
+    screen.enter("import mine; mine.word", "▌ 'found'")
+    screen.enter("`/cd nowhere", "The working directory was not changed")
+    screen.press("f2")
+    screen.enter("__import__('os').getcwd().endswith('a folder')", "▌ True")
+
+
 # A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
 # moves it.
 

@@ -445,7 +445,7 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
         screen.wait("names +list")
         screen.enter("raise ValueError(open('hostile.txt', newline='').read())", "ValueError")
         screen.press("f2")
-        for slash in ("/skills", "/settings", "/python", "/usage"):
+        for slash in ("/skills", "/settings", "/cd", "/usage"):
             screen.enter(slash)
             screen.pump(0.5)
             screen.send("\x1b[27u")

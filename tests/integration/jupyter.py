@@ -42,11 +42,11 @@ def running_kernel(
 
 
 def cells_at(address: str) -> AbstractContextManager[Cells]:
-    return running(jupyter_kernel(address, os.getcwd()))
+    return running(jupyter_kernel(address, os.getcwd(), ""))
 
 
 def start(address: str) -> Kernel:
-    kernel = jupyter_kernel(address, "/")
+    kernel = jupyter_kernel(address, "/", "")
     kernel.start(RecordingHost())
     return kernel
 

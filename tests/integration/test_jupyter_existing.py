@@ -97,7 +97,7 @@ def test_missing_libraries_error_names_the_package_to_install(
     monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)
     monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
     with pytest.raises(KernelError, match=r"^Kernels of Jupyter need .* mahtab-tui\[jupyter\]\.$"):
-        jupyter_kernel("jupyter:python3", "/")
+        jupyter_kernel("jupyter:python3", "/", "")
 
 
 def _words(reply: dict[str, dict[str, str]]) -> set[str]:

@@ -23,7 +23,7 @@ from tests.integration.kernels import Cells, RecordingHost, running
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
     kernel, host = (
-        jupyter_kernel("jupyter:python3", str(tmp_path_factory.mktemp("there"))),
+        jupyter_kernel("jupyter:python3", str(tmp_path_factory.mktemp("there")), ""),
         RecordingHost(),
     )
     host.given = (HostFunction("shout", "shout", (("text", "str", None),), "Say it loudly."),)
@@ -219,7 +219,7 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
-    with running(jupyter_kernel("jupyter:python3", str(tmp_path))) as cells:
+    with running(jupyter_kernel("jupyter:python3", str(tmp_path), "begun = 1")) as cells:
         yield cells
 
 
@@ -229,11 +229,12 @@ def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:
     assert "has ended" in result.detail
     assert "has ended" in own.host.wait_for_state(KernelState.DEAD)
     assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
-    assert own.text("1 + 1") == "2\n"
+    assert own.text("begun") == "1\n"
+    assert own.kernel.variables()
     os.kill(own.kernel.info().pid, signal.SIGKILL)  # while it is idle
     own.host.wait_for_state(KernelState.DEAD)
     assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
-    assert own.text("1 + 1") == "2\n"
+    assert own.text("begun") == "1\n"
 
 
 def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:

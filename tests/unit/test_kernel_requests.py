@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mahtab_tui.kernel.base import KernelError, Operations
 from mahtab_tui.kernel.requests import (
     LIMIT,
+    MOST,
     ControlRequests,
     Outbox,
     OutgoingFullError,
@@ -27,6 +28,19 @@ from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, 
 from mahtab_tui.worker.link import FRAMES as FRAMES_KIND
 from mahtab_tui.worker.link import Link, LinkError
 from tests.waiting import wait_for
+
+
+def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
+    sent: list[Frame] = []
+    requests = ControlRequests(sent.append)
+    for _ in range(2 * MOST):
+        with pytest.raises(KernelError, match="does not answer"):
+            requests.ask(Operations.variables, 0)
+    assert len(sent) == MOST
+    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
+    with pytest.raises(KernelError, match="does not answer"):
+        requests.ask(Operations.variables, 0)
+    assert len(sent) == MOST + 1
 
 
 def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None:

@@ -46,6 +46,10 @@ def test_environments_are_found_without_starting_them(
         make(project / ".venv", "pandas"),
         make(tmp_path / "conda" / "envs" / "data", conda=True),
     )
+    (home / ".conda").mkdir()
+    (home / ".conda" / "environments.txt").write_text(
+        f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000
+    )
     monkeypatch.setenv("CONDA_PREFIX", str(conda))
     monkeypatch.setenv("VIRTUAL_ENV", str(own))
     assert find_environments(project, "/usr/bin/python3") == [

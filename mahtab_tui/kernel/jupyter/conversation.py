@@ -135,7 +135,8 @@ class Conversation:
             f"{self._wire.label} has not answered for {READY:.0f} s. Perhaps it runs another program's cell."
         )
 
-    def run(self, code: str, running: RunningCell) -> CellResult:
+    def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
+        """quiet: it is not a cell of the user's."""
         start = time.perf_counter()
         try:
             code.encode()
@@ -144,7 +145,7 @@ class Conversation:
             cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
             return wait_for_result(running.result)
-        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=False))
+        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=quiet))
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         try:

@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.process import CLOSED
+from mahtab_tui.kernel.process import CLOSED, startup_failure
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
@@ -58,8 +58,9 @@ class JupyterKernel(Kernel):
     cannot_undo = "a Jupyter kernel is not ours to fork"
     _cannot_save = "The variables of a Jupyter kernel are not saved."
 
-    def __init__(self, wire: ZmqConnection) -> None:
+    def __init__(self, wire: ZmqConnection, startup: str = "") -> None:
         self._wire = wire
+        self._startup = startup if wire.ours else ""
         self._turn = threading.Lock()
         self._swap = threading.Lock()
         self._conversation: Conversation | None = None
@@ -80,7 +81,7 @@ class JupyterKernel(Kernel):
             self._report(KernelState.DEAD, "")
             raise
         start_thread("mahtab-jupyter-watch", self._watch)
-        self._report(KernelState.IDLE, "")
+        self._report(KernelState.IDLE, self._run_startup())
 
     def execute(
         self,
@@ -170,6 +171,18 @@ class JupyterKernel(Kernel):
             raise KernelError(str(error) or "The kernel does not answer.") from None
         talk.send_size(*self._size)
 
+    def _run_startup(self) -> str:
+        talk, startup = self._conversation, self._startup
+        if talk is None or not startup:
+            return ""
+        with self._turn:
+            result = talk.run(startup, RunningCell(0, lambda kind, text: None, None), quiet=True)
+        if result.status is Status.OK:
+            if result.output:
+                self._host.background_output(result.output)
+            return ""
+        return startup_failure(result)
+
     def _replace(self, why: str, now: str) -> None:
         if self._closed.is_set():
             raise KernelError(CLOSED)
@@ -181,7 +194,7 @@ class JupyterKernel(Kernel):
                 talk.end(Status.KILLED, why)
             self._host.kernel_state(self._info_as(KernelState.DEAD), why)
             self._start_again()
-        self._report(KernelState.IDLE, now)
+        self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
 
     def _start_again(self) -> None:
         self._report(KernelState.STARTING, "")
@@ -215,7 +228,7 @@ class JupyterKernel(Kernel):
                 self._start_again()
             except KernelError:
                 return
-        self._report(KernelState.IDLE, _STARTED)
+        self._report(KernelState.IDLE, f"{_STARTED} {self._run_startup()}".strip())
 
     def _on_message(self, channel: Channel, message: Message) -> None:
         talk = self._conversation
@@ -240,7 +253,7 @@ class JupyterKernel(Kernel):
         )
 
 
-def jupyter_kernel(text: str, cwd: str) -> Kernel:
+def jupyter_kernel(text: str, cwd: str, startup: str) -> Kernel:
     """Raises `KernelError`."""
     name = parse(text)
     try:
@@ -251,5 +264,6 @@ def jupyter_kernel(text: str, cwd: str) -> Kernel:
         raise KernelError(
             "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
         ) from None
-    existing = text.startswith(EXISTING)
-    return JupyterKernel(ExistingConnection(name) if existing else LocalConnection(name, cwd))
+    if text.startswith(EXISTING):
+        return JupyterKernel(ExistingConnection(name))
+    return JupyterKernel(LocalConnection(name, cwd), startup)

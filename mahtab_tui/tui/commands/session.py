@@ -277,6 +277,16 @@ def choose_kernel(context: CommandContext, address: str) -> None:
     )
 
 
+@_session("directory /cd PATH", "Working directory: Change the kernel's working directory")
+def change_directory(context: CommandContext, path: str) -> None:
+    context.with_value(
+        path,
+        "Working directory",
+        context.session.kernel_control.change_directory,
+        context.session.kernel.info().cwd,
+    )
+
+
 @_session("agents /agents", "Agents: List the agents in the session")
 def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
