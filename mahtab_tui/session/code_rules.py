@@ -11,10 +11,11 @@ from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import Permission, SessionInfo
 from mahtab_tui.session.variables import explain_approval
-from mahtab_tui.settings.approval_rules import READ_ONLY, Rule
+from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000
 """Maximum characters of code to search for calls."""
+_OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
 class Verdict(NamedTuple):
@@ -75,50 +76,97 @@ class CodeRules:
 
     def rules_for(self, code: str) -> tuple[str, ...]:
         """Return the rule that would let code like this run without asking, if there is one."""
-        known = self._lock_obstacle or any(rule.name == READ_ONLY for rule in self._info.rules)
-        return () if known else (f"allow: {READ_ONLY}",)
+        if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
+            return (f"allow: {READ_ONLY}",)
+        call = parse_single_call(code)
+        if call is None or self.verdict(code).action in ("deny", "ask", "allow"):
+            return ()
+        return (exact_rule(call),)
 
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
     """Apply `deny` before `ask` before `allow`."""
-    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
-    names = _mentioned_names(tree) if tree is not None else []
+    calls = find_calls(code)
     for action in ("deny", "ask"):
         for rule in rules:
-            if rule.action == action and any(map(rule.matches, names)):
+            if rule.action == action and any(map(rule.matches, calls)):
                 return Verdict(action, rule.text)
-    call = "" if tree is None else _single_call(tree)
+    call = parse_single_call(code)
     for rule in rules:
-        if rule.action == "allow" and rule.name != READ_ONLY and call and rule.matches(call):
+        if rule.action == "allow" and call is not None and rule.matches(call):
             return Verdict("allow", rule.text)
     locking = next((rule for rule in rules if rule.name == READ_ONLY), None)
     return Verdict("") if locking is None else Verdict("lock", locking.text)
 
 
-def _mentioned_names(tree: ast.AST) -> list[str]:
-    """Return the full names, without aliases, of all that code calls or mentions."""
+def find_calls(code: str) -> list[Call]:
+    """Return the calls in code, and the functions it names, by full names without aliases."""
+    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
+    if tree is None:
+        return []
     names = _imported_names(tree)
-    nodes = ast.walk(tree)
+    nodes = list(ast.walk(tree))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    called = {id(node.func) for node in calls}
+    mentioned = (
+        _dotted_name(node, names)
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+    )
     return [
-        _dotted_name(node, names) for node in nodes if isinstance(node, ast.Name | ast.Attribute)
+        *(_call(node, names) for node in calls),
+        *(Call(name, starred=True) for name in mentioned if name and name != "?"),
     ]
 
 
-def _single_call(tree: ast.AST) -> str:
-    """Return the name of the call that the code consists of, if all its arguments are plain
-    constants."""
+def parse_single_call(code: str) -> Call | None:
+    """Return the call that the code consists of, if all its arguments are plain constants."""
+    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     match tree:
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
-            values = [*node.args, *(each.value for each in node.keywords if each.arg is not None)]
-            if len(values) == len(node.args) + len(node.keywords) and all(map(_is_plain, values)):
-                return _dotted_name(node.func, {}).lstrip("?")
-    return ""
+            call = _call(node, {})
+            values = (*call.arguments, *call.keywords.values())
+            plain = all(isinstance(value, str | int | float | None) for value in values)
+            return call if plain and not call.starred and not call.name.startswith("?") else None
+    return None
 
 
-def _is_plain(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node = node.operand
-    return isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None)
+def exact_rule(call: Call) -> str:
+    """Return the rule that allows exactly this call."""
+    named = [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
+    return f"allow: {call.name}({', '.join([*map(_literal, call.arguments), *named])})"
+
+
+def _literal(value: object) -> str:
+    """A string becomes a quoted glob that matches only this string."""
+    if not isinstance(value, str):
+        return repr(value)
+    glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
+    return '"' + glob.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _call(node: ast.Call, names: dict[str, str]) -> Call:
+    name = _dotted_name(node.func, names) or "?"
+    starred = any(isinstance(each, ast.Starred) for each in node.args)
+    starred = starred or any(each.arg is None for each in node.keywords)
+    arguments = tuple(map(_value, node.args))
+    keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+    if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
+        path = arguments[0] if arguments else keywords.pop("file")
+        mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
+        return open_call(path, mode, keywords)
+    return Call(name, arguments, keywords, starred)
+
+
+def _value(node: ast.expr) -> object:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_value(each) for each in elements]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+    return UNKNOWN
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:

@@ -28,6 +28,7 @@ from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
+from mahtab_tui.settings.approval_rules import Call
 from mahtab_tui.system import IMPORTS, start_thread
 from mahtab_tui.worker.contexts import ContextText, NamedContext
 from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
@@ -447,7 +448,9 @@ class ServerCalls:
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        matching = [rule for rule in self._parts.info.rules if rule.matches(name)]
+        matching = [
+            rule for rule in self._parts.info.rules if rule.matches(Call(name, keywords=arguments))
+        ]
         strictest = ("deny", "ask", "allow")
         rule = min(matching, key=lambda rule: strictest.index(rule.action), default=None)
         if rule is not None and rule.action == "deny":

@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     )
     approval_rules: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description='Rules for the model\'s code, as in ["allow: read_only", "ask: open", "deny: os.system"]; help rules says more',
+        description='Rules for the model\'s code, as in ["allow: read_only", "ask: open(*, \'w\')", "deny: os.system(*)"]; help rules says more',
     )
     python: str | None = Field(
         None,

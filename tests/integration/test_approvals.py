@@ -144,12 +144,12 @@ def test_ask_rule_applies_in_other_modes_too(open_session: OpenSession) -> None:
     it = open_session(
         "Run.\n\n```python\nopen('x', 'w').close()\n```\n",
         "Done.",
-        approval_rules=("ask: open",),
+        approval_rules=('ask: open(*, "w")',),
         approval="auto",
     )
     it.session.submit("ask", "write it")
     approval = asked(it)
-    assert approval.why == "the rule ask: open asks"
+    assert approval.why == 'the rule ask: open(*, "w") asks'
     it.session.approvals.answer(approval.request, Decision("run"))
     assert output(it, 1).status == "ok"
     assert approvals(it) == ["waiting", "run"]
@@ -157,16 +157,16 @@ def test_ask_rule_applies_in_other_modes_too(open_session: OpenSession) -> None:
 
 def test_a_rule_for_one_call_allows_it_and_no_other(open_session: OpenSession) -> None:
     block = "Written.\n\n```python\n{}\n```\n"
-    other = "print(create('y', 'a'))"
+    code = "create('x', 'a')"
     it = open_session(
-        block.format("create('x', 'a')"),
-        block.format(other),
+        block.format(code),
+        block.format("create('y', 'a')"),
         "Done.",
-        approval_rules=("allow: create",),
+        approval_rules=('allow: create("x", "a")',),
     )
     it.session.submit("ask", "write it")
     assert output(it, 1).status == "ok"
-    assert asked(it).text == other
+    assert asked(it).text == "create('y', 'a')"
     assert Path("x").exists()
 
 

@@ -215,20 +215,26 @@ def test_auto_mode_asks_nobody(it: Opened) -> None:
 def test_rules_take_precedence_over_the_approval_mode(
     it: Opened, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    rule = "allow: echo.write"
-    monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: parse_rules((rule,))))
+    rules = parse_rules(
+        (
+            'allow: echo.write(*, text="fine*")',
+            'deny: echo.write(*, text="never")',
+            'ask: *.write(*, text="perhaps")',
+        )
+    )
+    monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
     it.session.info.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
-    assert not was_asked(it)
-    rule = "deny: echo.write"
     denied = by_the_model(it, "echo.write('never')").result(60).output
-    assert "echo.write was not called: the rule deny: echo.write forbids it." in denied
+    assert (
+        'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.'
+        in denied
+    )
     assert not was_asked(it)
     assert it.value("echo.write('never')") == "never"
-    rule = "ask: *.write"
     running = by_the_model(it, "echo.write('perhaps')")
     approval = asked(it)
-    assert "the rule ask: *.write asks" in (approval.why or "")
+    assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
     it.session.approvals.answer(approval.request, Decision("run"))
     assert running.result(60).output == "perhaps\n"
 

@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line, symbols
+from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
@@ -134,6 +135,7 @@ _CHIPS = (
 _CODE_ONLY = ("edit", "all", "rules")
 
 _READ_ONLY_RULE_HINT = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
+_EXACT_RULE_HINT = "runs exactly this call with these arguments without asking, whatever it does"
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
@@ -340,7 +342,12 @@ class ApprovalRow(PromptRow[Approval]):
             self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            shown.update("\n".join(f"  {rule}\n  {_READ_ONLY_RULE_HINT}" for rule in rules))
+            hints = (
+                _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
+                for rule in rules
+            )
+            lines = (f"  {rule}\n  {hint}" for rule, hint in zip(rules, hints, strict=True))
+            shown.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 
     @on(RulesToWrite.Confirmed)

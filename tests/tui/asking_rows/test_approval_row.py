@@ -581,7 +581,7 @@ async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code
 
 # From waiting code to a rule that lets code like it run without asking.
 
-RULES = ("allow: read_only",)
+RULES = ("allow: read_only", 'allow: open("x", "w")')
 
 
 async def show_rules(pilot: Pilot[None]) -> None:
@@ -599,6 +599,7 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
     shown = str(rules.render()).splitlines()
     assert shown[0::2] == [f"  {rule}" for rule in RULES]
     assert "can read but not change anything" in shown[1]
+    assert "exactly this call with these arguments" in shown[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
     assert actions(pilot) == []
     wait_a_second(pilot)
