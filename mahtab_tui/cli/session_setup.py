@@ -141,7 +141,7 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         had = f"interpreter, {last.executable}, is gone"
         if last.address:
             had = f"kernel, {last.address}, is gone ({str(error).rstrip('.')})"
-        text = f"This session's {had}; it continues with another one."
+        text = f"This session's {had}; it continues with another one. /kernel lists others."
         return settings, one_line(text)
     return changed, ""
 

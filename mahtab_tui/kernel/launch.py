@@ -32,6 +32,7 @@ EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 VENV_NAMES = (".venv", "venv")
 
+_SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _MOST = 100
 _LIST_BYTES = 65_536
 
@@ -64,6 +65,21 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
             if environment_kind(prefix):
                 found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
     return list(found.values())
+
+
+def find_kernelspecs() -> list[str]:
+    data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
+    names: dict[str, None] = {}
+    for folder in (
+        data,
+        os.path.join(sys.prefix, "share", "jupyter"),
+        "/usr/local/share/jupyter",
+        "/usr/share/jupyter",
+    ):
+        with suppress(OSError):
+            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
+            names.update(dict.fromkeys(file.parent.name for file in found))
+    return list(filter(_SPEC.fullmatch, names))
 
 
 def has_package(prefix: Path, name: str) -> bool:

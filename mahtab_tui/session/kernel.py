@@ -135,6 +135,18 @@ def process_kernel(
     )
 
 
+def check_address(address: str) -> None:
+    """Raises `KernelError`."""
+    if address.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
+
+        parse_jupyter(address)
+    else:
+        from mahtab_tui.kernel.remote.transport import parse
+
+        parse(address)
+
+
 class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 

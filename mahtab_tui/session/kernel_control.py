@@ -124,14 +124,13 @@ class KernelControl:
         self._on_thread("The interpreter was not changed", work)
 
     def move(self, address: str) -> None:
-        """Switch to a kernel at another address; ``here`` for this machine."""
+        """Switch to a kernel at another address; empty for this machine."""
 
         def work() -> None:
             if self._parts.make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            is_here = address == "here"
-            new = self._parts.make_kernel("" if is_here else address)
-            text = f"Switched to {'this machine' if is_here else address}."
+            new = self._parts.make_kernel(address)
+            text = f"Switched to {address or 'this machine'}."
             self._parts.cells.change_kernel(lambda: self._kernel.replace_kernel(new, text))
 
         self._on_thread("The kernel was not moved", work)

@@ -223,6 +223,8 @@ class MahtabApp(TerminalApp[int]):
         self.saves_crash = not session.no_trace
         self.history = history
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
+        if session.settings.kernel is not None:
+            self.ui_state.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
         self._window_focused = True

@@ -121,6 +121,7 @@ class UiState(BaseModel):
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
 
     @staticmethod
     def path() -> Path:
@@ -135,6 +136,9 @@ class UiState(BaseModel):
 
     def remember_model(self, name: str) -> None:
         self.models = _put_first(name, self.models)
+
+    def remember_kernel(self, address: str) -> None:
+        self.kernels = _put_first(address, self.kernels)
 
     def save(self) -> None:
         from mahtab_tui.settings.values import write_text

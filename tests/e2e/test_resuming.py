@@ -87,7 +87,7 @@ def test_session_resumes_on_its_interpreter_or_reports_it_missing(
     assert screen.leave() == 0
     shutil.rmtree(project / "other")
     screen = start("--continue", columns=200)
-    screen.wait(r"other/bin/python,(?s:.*)is gone")
+    screen.wait(r"other/bin/python,(?s:.*)is gone(?s:.*)/kernel\s+lists\s+others")
     screen.enter("'still ' + 'works'", "still works")
 
 
@@ -320,7 +320,9 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
     listed = sessions()
-    session = re.search(r"(\w{8})  running cell 1 for \d+ s", listed)
+    session = re.search(
+        r"(\w{8})  running cell 1 for \d+ s, CPU \d+ s, \d+ MB: import time; print\('be'", listed
+    )
     assert session is not None, listed
     assert "has a kernel in the background" in sessions("rm", "--yes", session[1], code=1)
     other = start()

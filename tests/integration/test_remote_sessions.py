@@ -88,7 +88,7 @@ def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path
 def test_moving_the_kernel_updates_the_header(far: Opened) -> None:
     far.run("x = 1")
     host = far.session.kernel.info().host
-    far.session.kernel_control.move("here")
+    far.session.kernel_control.move("")
     wait_for(
         lambda: far.session.kernel.info().host == "" and far.session.kernel.info().state == "idle"
     )

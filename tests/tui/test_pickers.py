@@ -1,23 +1,87 @@
-"""The list of models."""
+"""The lists of kernels and of models."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 
 from mahtab_tui.llm import providers
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.listing import ModelPicker
+from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
+
+HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
+OTHERS = (
+    KernelChoice("here", "here", "this machine"),
+    KernelChoice("python", ".venv", "an environment of this machine"),
+    KernelChoice("session", "1a2b3c4d", "runs cell 3: opens its session"),
+    KernelChoice("address", "ssh://me@[b]host\x1b]0;x\x07", "used before"),
+)
+
+
+def opened(app: MahtabApp, picker: KernelPicker) -> bool:
+    return app.screen is picker and len(picker.rows) == len(OTHERS)
+
+
+async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
+    app = make_app()
+    picker = KernelPicker(HERE, lambda: OTHERS)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(picker)
+        await until(pilot, lambda: opened(app, picker))
+        await pilot.pause()
+        shown = screen_text(pilot)
+    for line in (
+        "● here                               Python 3.12.1, /usr/bin/python3",
+        ".venv                              an environment of this machine",
+        "1a2b3c4d                           runs cell 3: opens its session",
+        "ssh://me@[b]host                   used before",
+        "Enter switches · or type ssh://host · Esc cancels",
+    ):
+        assert line in shown
+
+
+async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
+    app = make_app()
+    chosen: list[KernelChoice | None] = []
+
+    async def choose(pilot: Pilot[int], keys: Sequence[str]) -> None:
+        picker = KernelPicker(HERE, lambda: OTHERS)
+        app.push_screen(picker, chosen.append)
+        await until(pilot, lambda: opened(app, picker))
+        await pilot.press(*keys)
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await choose(pilot, ["enter"])
+        await until(
+            pilot,
+            lambda: (
+                "This kernel is in use"
+                in str(app.screen.query_one(".listing-said", Static).content)
+            ),
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: len(chosen) == 1)
+        await choose(pilot, ["down", "enter"])
+        await until(pilot, lambda: len(chosen) == 2)
+        await choose(pilot, [*"ssh", "colon", "slash", "slash", *"new", "enter"])
+        await until(pilot, lambda: len(chosen) == 3)
+    assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
+
+
+def test_command_line_address_counts_as_used_before(
+    make_app: MakeApp,
+) -> None:
+    assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
 
 
 @pytest.fixture(autouse=True)

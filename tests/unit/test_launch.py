@@ -10,12 +10,28 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.launch import (
     PythonEnvironment,
     find_environments,
+    find_kernelspecs,
     has_package,
 )
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.tui.greeting import greeting_lines, make_offer, missing_module, welcome_text
 from tests import tags
 from tests.records import made
+
+
+def test_kernels_with_a_file_and_a_harmless_name_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
+    for name in ("ir", "my kernel", "[b]x", "empty"):
+        (tmp_path / "kernels" / name).mkdir(parents=True)
+        if name != "empty":
+            (tmp_path / "kernels" / name / "kernel.json").write_text("{}")
+    found = find_kernelspecs()
+    assert found[0] == "ir"
+    assert not {"my kernel", "[b]x", "empty"} & set(found)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "nowhere"))
+    assert "ir" not in find_kernelspecs()
 
 
 @pytest.fixture(autouse=True)

@@ -269,12 +269,9 @@ def choose_python(context: CommandContext, path: str) -> None:
     "Kernel…: Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
 )
 def choose_kernel(context: CommandContext, address: str) -> None:
-    context.with_value(
-        address,
-        "Kernel: here, ssh://HOST, jupyter:NAME or command: PROGRAM",
-        context.session.kernel_control.move,
-        context.session.kernel.info().address or "here",
-    )
+    from mahtab_tui.tui.screens.listing import choose_kernel
+
+    choose_kernel(context, address)
 
 
 @_session("directory /cd PATH", "Working directory: Change the kernel's working directory")

@@ -1,12 +1,13 @@
-"""The base class of lists, and lists of models, themes and earlier inputs."""
+"""The base class of lists, and lists of models, kernels, themes and earlier inputs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,19 +20,24 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.detached import waiting_kernels
+from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
 from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
+from mahtab_tui.session.kernel import check_address
+from mahtab_tui.session.kernel_control import waiting_remote_kernels
 from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    pass
+    from mahtab_tui.tui.commands.command import CommandContext
 
 Row = TypeVar("Row")
 CURRENT, OTHER = ("● ", "$moon"), ("  ", "")
@@ -326,6 +332,113 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             self.show_status(problem)
         elif self.is_current:
             self.dismiss(row.spec)
+
+
+_KERNEL_WIDTH = 34
+
+
+class KernelChoice(NamedTuple):
+    kind: str
+    """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
+    name: str
+    about: str
+
+
+class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
+    heading_text = "Kernel"
+    hint = "Enter switches · or type ssh://host · Esc cancels"
+
+    def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
+        super().__init__()
+        self._current = present
+        self._find_others = find
+        self._found: Sequence[KernelChoice] = (present,)
+
+    def on_mount(self) -> None:
+        self.show_count("looking…")
+        Fetcher(self).ask("kernels", self._find_others, self._show)
+
+    def _show(self, found: Sequence[KernelChoice]) -> None:
+        self._found = [self._current, *(each for each in found if each[:2] != self._current[:2])]
+        self.show_count("")
+        self.fill()
+
+    def find_rows(self, typed: str) -> Sequence[KernelChoice]:
+        found = [each for each in self._found if matches_words(typed, f"{each.name} {each.about}")]
+        if typed and all(each.name != typed for each in self._found):
+            found.append(KernelChoice("address", typed, "as typed"))
+        return found
+
+    def line(self, row: KernelChoice, width: int) -> Content:
+        return Content.assemble(
+            CURRENT if row == self._current else OTHER,
+            f"{plain(one_line(row.name)):<{_KERNEL_WIDTH}} ",
+            (plain(one_line(row.about)), "$muted"),
+        )
+
+    def describe(self, row: KernelChoice | None) -> Content:
+        return Content("" if row is None else plain(row.about))
+
+    def action_select(self) -> None:
+        if self.chosen == self._current:
+            self.show_status("This kernel is in use.")
+        else:
+            super().action_select()
+
+
+def choose_kernel(context: CommandContext, address: str) -> None:
+    """Switch to the kernel at an address; without one, let the user choose."""
+    control = context.session.kernel_control
+
+    def chosen(choice: KernelChoice) -> None:
+        match choice.kind:
+            case "python":
+                control.activate(choice.name)
+            case "session":
+                context.quit_flow.switch_to(choice.name, back="/kernel")
+            case "here":
+                control.move("")
+            case _:
+                try:
+                    check_address(choice.name)
+                except KernelError as error:
+                    context.app.notify(str(error), "error")
+                    return
+                control.move(choice.name)
+                context.ui_state.remember_kernel(choice.name)
+
+    if address:
+        chosen(KernelChoice("here" if address == "here" else "address", address, ""))
+        return
+    info, recent = context.session.kernel.info(), context.ui_state.kernels
+    version = f"Python {info.python}" if info.python else str(info.state)
+    current = KernelChoice("here", "here", f"{version}, {info.executable}")
+    if info.host:
+        current = KernelChoice("address", info.host, version)
+    ask(context.app, KernelPicker(current, lambda: _other_kernels(info, recent)), chosen)
+
+
+def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
+    found = [KernelChoice("here", "here", "this machine")]
+    if not info.host:
+        found += [
+            KernelChoice("python", each.path, "an environment of this machine")
+            for each in find_environments(Path(info.cwd), info.executable)
+        ]
+    for local in waiting_kernels():
+        if not local.has_host:
+            state = f"runs cell {local.cell}" if local.cell else "idle"
+            found.append(KernelChoice("session", local.session, f"{state}: opens its session"))
+    found += [
+        KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
+        for each in waiting_remote_kernels()
+    ]
+    if find_spec("jupyter_client") is not None:
+        found += [
+            KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
+            for name in find_kernelspecs()
+        ]
+    return found + [KernelChoice("address", address, "used before") for address in recent]
 
 
 PAUSE = 0.05
