@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.records import Notice, emit
+from mahtab_tui.bus.records import AssistantReplIn, Notice, ReplIn, UserReplIn, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
 from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.store.sqlite import list_sessions, records_with_tag
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 5
 """Not counting kernels that run a cell."""
+
+_CODE = 60
 
 
 def waiting_remote_kernels() -> list[KernelNote]:
@@ -84,7 +87,11 @@ def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
-    return f"running cell {kernel.cell} for {age}" if kernel.cell else f"idle for {age}"
+    use = _use(kernel.pid)
+    if not kernel.cell:
+        return f"idle for {age}, {use}"
+    code = _running_code(kernel)
+    return f"running cell {kernel.cell} for {age}, {use}{f': {code}' if code else ''}"
 
 
 def foreign_folder(session: str) -> str:
@@ -94,6 +101,27 @@ def foreign_folder(session: str) -> str:
         rows = list_sessions(database(), None, begins=session)
     folders = [row.project for row in rows if row.id == session and row.project != str(Path.cwd())]
     return f" in {one_line(folders[0])}" if folders else ""
+
+
+def _use(pid: int) -> str:
+    """Describe the CPU time and the memory of a process."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError, IndexError):
+        return "? MB"
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return f"CPU {_format_age(seconds)}, {pages * 4096 / 2**20:,.0f} MB"
+
+
+def _running_code(kernel: WaitingKernel) -> str:
+    cells = []
+    with suppress_all_but_corruption():
+        for kind in (UserReplIn, AssistantReplIn):
+            cells += records_with_tag(database(), kernel.session, kind.tag)
+    texts = (each.text for each in cells if isinstance(each, ReplIn) and each.cell == kernel.cell)
+    code = " ".join(next(texts, "").split())
+    return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
 def _format_age(seconds: float) -> str:

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import magics, toolbox
-from .awaiting import EventLoop
+from .awaiting import EventLoop, warn_about_unawaited_coroutines
 from .control import (
     Channel,
     Host,
@@ -74,11 +74,12 @@ class Worker:
             holder.worker = self
         self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
         self._calls = HostCalls(self.channel.send, self._execute)
+        warn_about_unawaited_coroutines()
         self._console = Console()
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
-        self.environment = CellEnvironment(main, self._interrupts)
+        self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(main.__dict__, self.environment, self._interrupts, self._loop)
         self.responder = Responder(
             self.channel.send,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextvars
+import os
 import queue
 import sys
-from collections.abc import Callable, Coroutine
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
-from .tracebacks import format_safely
+from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,8 +30,69 @@ class EventLoop:
         self._waiter: asyncio.Future[None] | None = None
         self._current_task: Callable[[Any], Any] = lambda loop: None
         """asyncio's original function."""
+        self._thread = 0
+        self._own_functions: tuple[Any, Any] | None = None
         self.used = False
         """Whether a cell has left anything that may print later."""
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the loop current, so that `create_task` works in plain code, too."""
+        if self._thread:
+            yield
+            return
+        self._thread = threading.get_ident()
+        try:
+            if "asyncio" in sys.modules:
+                if "asyncio.events" in sys.modules:
+                    self.make_current()
+            elif self._loop is None and "asyncio.base_events" in sys.modules:
+                # Left by an interrupted import, and would prevent another one.
+                for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
+                    del sys.modules[name]
+            yield
+        finally:
+            self._thread = 0
+            self._leave_current()
+
+    def make_current(self) -> None:
+        """Make the loop current for the rest of the cell, on this thread. Meanwhile, replaced
+        functions of asyncio let `asyncio.run` work as without it."""
+        asyncio = late_import("asyncio")
+        if (
+            self._thread != threading.get_ident()
+            or self._own_functions
+            or asyncio.events._get_running_loop() is not None
+        ):
+            return
+        with suppress(Exception):  # raised by an event loop policy of the user's
+            loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
+            get_running, set_running = events._get_running_loop, events._set_running_loop
+            self._own_functions = get_running, set_running
+
+            def get_really_running() -> Any:
+                running = get_running()
+                return None if running is loop and not loop.is_running() else running
+
+            def set_running_or_current(running: Any) -> None:
+                ours = threading.get_ident() == self._thread and os.getpid() == process
+                set_running(loop if running is None and ours else running)
+
+            events._get_running_loop = get_really_running
+            events._set_running_loop = set_running_or_current
+            set_running(loop)
+
+    def _leave_current(self) -> None:
+        if self._own_functions is None:
+            return
+        asyncio, loop = late_import("asyncio"), self._loop
+        asyncio.events._get_running_loop, asyncio.events._set_running_loop = self._own_functions
+        self._own_functions = None
+        asyncio._set_running_loop(None)
+        if loop is not None and not loop.is_closed():
+            self.used = self.used or bool(
+                asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True)
+            )
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         asyncio = late_import("asyncio")
@@ -35,7 +102,16 @@ class EventLoop:
                 "this code awaits, but the cell that waits for it already runs inside the event loop"
             )
         loop = self._get(asyncio)
-        task = loop.create_task(coroutine)
+        context = contextvars.copy_context()
+
+        async def in_task() -> Any:
+            nonlocal context
+            try:
+                return await coroutine
+            finally:
+                context = contextvars.copy_context()
+
+        task = loop.create_task(in_task())
         self._task, self._cancelled, self.used = task, False, True
         try:
             return loop.run_until_complete(task)
@@ -55,6 +131,10 @@ class EventLoop:
                 coroutine.close()  # it has not started if the task was cancelled at once
                 if not task.cancelled():
                     task.exception()  # not reported a second time
+            # A task has a copy of the context, but its variables belong to the cell.
+            for variable, value in context.items():
+                if variable.get(None) is not value:
+                    variable.set(value)
 
     def cancel(self) -> bool:
         """Stop a coroutine that only waits; False if running code must be interrupted."""
@@ -118,3 +198,15 @@ class EventLoop:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
+    frame = sys._getframe().f_back
+    if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
+        text = f"coroutine {coroutine.__qualname__!r} was never awaited"
+        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn_about_unawaited_coroutines() -> None:
+    """Warn when a coroutine that was never awaited is freed by the user's code."""
+    warnings._warn_unawaited_coroutine = _warn_unawaited  # type: ignore[attr-defined]

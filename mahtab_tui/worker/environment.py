@@ -204,8 +204,11 @@ class CellStreams(NamedTuple):
 class CellEnvironment:
     """Redirects streams, builtins and signals. Create it after our names are in builtins."""
 
-    def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
+    def __init__(
+        self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
+    ) -> None:
         self._main = main
+        self._on_asyncio = on_asyncio
         self.cloudpickle = ""
         self._interrupts = interrupts
         self._pid = os.getpid()
@@ -337,6 +340,9 @@ class CellEnvironment:
             own_module("displays").choose_backend()
         elif name.startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
+        elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
+            if "asyncio" not in sys.modules and is_ours("asyncio"):
+                self._on_asyncio()
         elif name in _STARTERS:
             own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):

@@ -191,7 +191,7 @@ class Executor:
         stage = self._environment.enter(limit)
         self.attribution.begin(cell)
         try:
-            with self._interrupts.allowed(cell):
+            with self.loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited)
                 if "matplotlib.pyplot" in sys.modules:
                     own_module("displays").show_all()
@@ -257,16 +257,16 @@ class Executor:
 
     def _evaluate(self, compiled: Compiled) -> Any:
         """Run a cell and return its last value."""
-        parts = (compiled.body, compiled.last)
-        if any(part is not None and part.co_flags & CO_COROUTINE for part in parts):
+        if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
-        return None if compiled.last is None else eval(compiled.last, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return self.loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
 
     async def _evaluate_in_task(self, compiled: Compiled) -> Any:
-        value = eval(compiled.body, self.namespace)
-        if compiled.body.co_flags & CO_COROUTINE:
-            await value
+        await eval(compiled.body, self.namespace)
         if compiled.last is None:
             return None
         value = eval(compiled.last, self.namespace)

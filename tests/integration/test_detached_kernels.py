@@ -218,7 +218,7 @@ def test_excess_idle_kernels_end_and_running_ones_are_named(
     assert f"Session {SESSION} has a kernel in the background, running cell 1 for " in sentence
     assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
     summary = summarize_detached_kernels()[SESSION]
-    assert re.match(r"running cell 1 for \d+ s$", summary)
+    assert re.match(r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", summary)
     assert stop_detached_kernel(SESSION) == "Its kernel has ended."
     assert stop_detached_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()

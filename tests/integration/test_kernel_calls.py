@@ -295,3 +295,10 @@ await begin()
 """
     assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
     assert cells.text("1 + 1") == "2\n"
+
+
+def test_interrupted_asyncio_import_can_be_repeated(cells: Cells) -> None:
+    cells.run(
+        "import sys, types\nsys.modules['asyncio.base_events'] = types.ModuleType('asyncio.base_events')"
+    )
+    assert cells.text("import asyncio\nawait asyncio.sleep(0, 5)") == "5\n"

@@ -104,11 +104,64 @@ await begin()
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_tasks_can_be_created_before_they_are_awaited(cells: Cells) -> None:
+def test_asyncio_run_works_in_a_plain_cell_before_and_after_an_await(cells: Cells) -> None:
+    code = "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'ran'\nasyncio.run(f())"
+    assert cells.text(code) == "'ran'\n"
+    assert cells.text("await f()") == "'ran'\n"
+    assert cells.text(code) == "'ran'\n"
+
+
+def test_tasks_created_by_plain_code_can_be_awaited_there_and_later(
+    cells: Cells,
+) -> None:
+    # asyncio is loaded by this very cell; `create_task` and `ensure_future` want a running loop.
     code = "import asyncio\nasync def f(): return 5\nt, u = asyncio.create_task(f()), asyncio.ensure_future(f())\nawait t"
     assert cells.text(code) == "5\n"
     assert cells.text("await u") == "5\n"
-    assert cells.text("asyncio.run(f())") == "5\n"
+    assert cells.text("asyncio.create_task(f());") == ""
+    assert cells.text("await asyncio.sleep(0)\nasyncio.current_task() is not None") == "True\n"
+    assert (
+        cells.text("asyncio.get_event_loop().run_until_complete(f()), asyncio.run(f())")
+        == "(5, 5)\n"
+    )
+    assert cells.text("asyncio.run(f())\nasyncio.get_running_loop() is t.get_loop()") == "True\n"
+
+
+def test_threads_and_children_of_a_cell_see_no_running_loop(cells: Cells) -> None:
+    code = """
+import asyncio, os, threading
+def check():
+    try: asyncio.get_running_loop()
+    except RuntimeError: print(asyncio.run(asyncio.sleep(0, 'none runs')), flush=True)
+thread = threading.Thread(target=check)
+thread.start()
+thread.join()
+if os.fork() == 0:
+    check()
+    check()
+    os._exit(0)
+os.wait();
+"""
+    assert cells.text(code) == "none runs\n" * 3
+
+
+def test_context_variables_set_by_a_cell_persist_in_the_next_one(cells: Cells) -> None:
+    cells.run(
+        "import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);"
+    )
+    assert cells.text("v.get()") == "1\n"
+    assert cells.text("v.set(2); await asyncio.sleep(0, v.get())") == "2\n"
+    assert cells.text("v.get()") == "2\n"
+
+
+def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(cells: Cells) -> None:
+    cells.run("import asyncio\nasync def f(): pass\nc = f()")
+    cells.run("await asyncio.sleep(0)\nasyncio.run(f())")
+    assert "awaited" not in cells.run("1 / 0").output  # that frees the coroutine
+    assert (
+        cells.text("f()\nawait c")
+        == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+    )
 
 
 def test_spawned_processes_can_use_functions_and_classes_of_cells(cells: Cells) -> None:
