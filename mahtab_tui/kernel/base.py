@@ -369,6 +369,9 @@ class Kernel(Protocol):
 
     def info(self) -> KernelInfo: ...
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         """End the kernel for good, with its processes, threads and descriptors. leave: detach it,
-        if it can run without a screen."""
+        if it can run without a screen.
+
+        on_purpose: the user asked for that, so its cell has no time limit.
+        """

@@ -118,7 +118,8 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
 
 
 def attach(session: str) -> LocalProcess | None:
-    """Attach to a session's kernel. The caller holds the session's lock."""
+    """Attach to a session's kernel, even if another screen has it. The caller holds the session's
+    lock."""
     for kernel in waiting_kernels(session):
         with suppress(*_NO_HOLDER):
             return _attach(kernel)
@@ -174,7 +175,9 @@ def _attach(kernel: WaitingKernel) -> LocalProcess:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        reply, descriptors, lifeline = ask(kernel.path, {"op": "attach"}, theirs, ATTACH_TIMEOUT)
+        reply, descriptors, lifeline = ask(
+            kernel.path, {"op": "attach", "by_force": True}, theirs, ATTACH_TIMEOUT
+        )
         if reply["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
         kernel = _kernel(kernel.path, kernel.session, reply)
@@ -271,14 +274,14 @@ class SpoolHandle:
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
-        self._lifeline = lifeline
+        self.lifeline = lifeline
         self.was_reattached = kernel is not None
         self.ready = None if kernel is None else kernel.ready
         self._spool = spool
         self._path = path
 
     def leave(self) -> None:
-        self._lifeline.close()
+        self.lifeline.close()
         os.close(self._spool.file)
 
     def ended(self) -> None:

@@ -267,7 +267,7 @@ class InProcessKernel(Kernel):
             python_version(), sys.executable, working_directory(), os.getpid(), self._state
         )
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._state is KernelState.DEAD:
             return
         self.interrupt()

@@ -178,6 +178,7 @@ class PipeOutput:
 
 
 class DetachHandle(Protocol):
+    lifeline: socket.socket
     was_reattached: bool
     ready: KernelReady | None
 

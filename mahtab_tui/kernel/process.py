@@ -37,7 +37,7 @@ from mahtab_tui.kernel.values import (
     SaveTarget,
     Status,
 )
-from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
@@ -232,7 +232,7 @@ class ProcessKernel(Kernel):
     def info(self) -> KernelInfo:
         return self._info(self._worker, self._state)
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         self._closed, self._failure = True, CLOSED
         if not leave or self._worker is None:
             self._wire.given_up.set()
@@ -241,7 +241,7 @@ class ProcessKernel(Kernel):
         with self._swap:
             worker, self._worker = self._worker, None
         if worker is not None and leave:
-            worker.leave()
+            worker.leave(on_purpose)
         elif worker is not None:
             worker.end(Status.KILLED, CLOSED)
         self._report(KernelState.DEAD, "")
@@ -293,6 +293,8 @@ class ProcessKernel(Kernel):
 
     def _set_worker(self, worker: WorkerProcess, executable: str) -> None:
         with self._changed:
+            if worker.claimed:
+                raise KernelError(CLAIMED)
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             self._worker, self._executable = worker, executable
@@ -355,7 +357,11 @@ class ProcessKernel(Kernel):
                 return
             self._worker = None
             self._cwd = worker.cwd
+            self._closed = worker.claimed  # a new one would wait for the same session
             self._state = KernelState.STARTING
+        if worker.claimed:
+            self._fail(how)
+            return
         try:
             self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
             self._restart()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import socket
@@ -63,6 +64,9 @@ class EventBacklog:
     saved: SavedBefore
 
 
+CLAIMED = "The other terminal now has the kernel and its variables."
+
+
 class WorkerProcess:
     def __init__(
         self,
@@ -73,7 +77,7 @@ class WorkerProcess:
         on_end: Callable[[WorkerProcess, str], None],
     ) -> None:
         """start: starts the process, on the reader thread. on_end: called there when the process is
-        over, and its cells have their results."""
+        over or another host has attached to it, and its cells have their results."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
@@ -88,10 +92,11 @@ class WorkerProcess:
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
+        self.claimed = False
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
-        self._leaving = False
+        self._leaving = self._left = False
         self._seekable: SeekableOutput | None = None
         """The output, if the kernel can outlive this host."""
         self._backlog: Future[EventBacklog] = Future()
@@ -221,14 +226,16 @@ class WorkerProcess:
         self._signal(signal.SIGKILL)
         self._thread.join()
 
-    def leave(self) -> None:
+    def leave(self, on_purpose: bool) -> None:
         """Detach the process; its cells get no results. End it if it cannot run without a host."""
         process = self._process
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
+        if on_purpose:
+            self.send("stay")
         with self._printing, self._lock:
-            self._leaving = True
+            self._leaving = self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
         self._thread.join(END_TIMEOUT)
@@ -245,7 +252,7 @@ class WorkerProcess:
 
     def _signal(self, number: int) -> None:
         with self._lock:
-            if self._process is not None and not self.over and not self._leaving:
+            if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
 
     # The reader thread
@@ -270,17 +277,21 @@ class WorkerProcess:
         self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
+        claimed = False
         try:
-            self._read(process, output)
+            claimed = self._read(process, output)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and the process is replaced
             self._break(
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
-        if handle is not None and self._leaving:
+        if handle is not None and (claimed or self._left):
+            with self._lock:
+                self._left = True
+            self.claimed = not self._leaving
             self._outbox.close()
             os.close(process.output)
             handle.leave()
-            self._over(Status.KILLED, "The screen was closed.")
+            self._over(Status.KILLED, CLAIMED)
             return
         code = self._reap(process)
         try:
@@ -313,15 +324,23 @@ class WorkerProcess:
         finally:
             self._on_end(self, how)
 
-    def _read(self, process: Process, output: Output) -> None:
+    def _read(self, process: Process, output: Output) -> bool:
         frames = FrameReader(token=process.token)
+        lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
             selector.register(process.channel, selectors.EVENT_READ)
+            if lifeline is not None:
+                selector.register(lifeline, selectors.EVENT_READ)
             reads = not self.was_reattached
             if reads:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
                 ready = {key.fileobj for key, _ in selector.select(self._chunks.wait())}
+                if lifeline is not None and lifeline in ready:
+                    if lifeline.recv(1):
+                        return True
+                    selector.unregister(lifeline)
+                    lifeline = None
                 if process.output in ready:
                     data = output.read()
                     if data:
@@ -336,7 +355,8 @@ class WorkerProcess:
                     except ConnectionError:
                         data = b""
                     if not data:
-                        return
+                        claimed = lifeline is not None and select.select([lifeline], [], [], 0)[0]
+                        return bool(claimed and claimed[0].recv(1))
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.

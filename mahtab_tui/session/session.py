@@ -147,7 +147,7 @@ class Session(Parts):
         self.inbox.close()
         if leave:  # before any request that it waits for is answered
             self.save()
-            self.kernel.close(leave=True)
+            self.kernel.close(leave=True, on_purpose=not hurry)
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()

@@ -97,7 +97,7 @@ class Worker:
                 **dict.fromkeys(
                     "execute answer preview_undo undo redo keep restore".split(), self.on_message
                 ),
-                **dict.fromkeys(("stored", "end"), self._on_detach_message),
+                **dict.fromkeys(("stored", "end", "stay"), self._on_detach_message),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
@@ -195,6 +195,10 @@ class Worker:
             os._exit(0)
         self._queue_job(None)
 
+    def interrupt_abandoned_cell(self) -> None:
+        for cell in sorted(self._open)[-1:]:
+            self._interrupt({"cell": cell, "asked": None})
+
     def _queue_job(self, job: Frame | None) -> None:
         self._jobs.put(job)
         self._loop.wake()
@@ -206,6 +210,8 @@ class Worker:
             self.holder.backlog.on_stored(frame["stored"], frame["heard"])
         elif frame["op"] == "end":
             self.holder.is_ending = True
+        elif frame["op"] == "stay":
+            self.holder.on_purpose = True
 
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]

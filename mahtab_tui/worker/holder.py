@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
 
+ABANDONED_IDLE_LIMIT = 3600.0
+"""Seconds for which an idle kernel waits, unless it was left on purpose."""
+
+INTERRUPT_TIMEOUT = 30.0
+
 Hide = Callable[[int], int]
 
 
@@ -60,9 +65,10 @@ class HolderClient:
         spool = Spool(hide(settings.pipe), hide(settings.spool))
         self.backlog = EventBacklog(spool, SharedState(page))
         self.is_ending = False
+        self.on_purpose = False
         self._control = socket.socket(fileno=hide(control))
         self._seconds = settings.hours * 3600
-        self._idle_since = 0.0
+        self._since: dict[str, float] = {}
         # In a forked child, because the holder must notice the kernel's end.
         os.register_at_fork(after_in_child=self._control.close)
 
@@ -71,15 +77,29 @@ class HolderClient:
         return self._control.fileno()
 
     def has_expired(self) -> bool:
-        now = time.monotonic()
-        if not self.worker.channel.detached or self.worker.is_busy():
-            self._idle_since = now
-        return now - self._idle_since > self._seconds
+        """Whether the kernel must end. A cell whose screen is gone for too long is interrupted
+        first."""
+        now, since = time.monotonic(), self._since
+        if not self.worker.channel.detached:
+            since.clear()
+            return False
+        absent = now - since.setdefault("absent", now)
+        if not self.worker.is_busy():
+            limit = self._seconds if self.on_purpose else min(self._seconds, ABANDONED_IDLE_LIMIT)
+            return "interrupted" in since or now - since.setdefault("idle", now) >= limit
+        since.pop("idle", None)
+        if self.on_purpose or absent < self._seconds:
+            return False
+        if "interrupted" not in since:
+            since["interrupted"] = now
+            self.worker.interrupt_abandoned_cell()
+        return now - since["interrupted"] >= INTERRUPT_TIMEOUT
 
     def on_message(self) -> bool:
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
         channel = self.worker.channel
         if word == ATTACH and descriptors:
+            self.on_purpose = False
             channel.attach_host(descriptors[0], self.worker.hello())
             self.auto_answer()
             return True
@@ -134,12 +154,16 @@ def connect(settings: dict[str, Any], hide: Hide) -> HolderClient | None:
     return HolderClient(ours.detach(), own, page, hide)
 
 
+CLAIMED = b"t"
+
 KEY_SUFFIX = ".key"
 
 LAST_OUTPUT_SUFFIX = ".last"
 
 VISITOR_TIMEOUT = 5.0
 """Seconds for a connection to send everything, and for a kernel to end."""
+
+RELEASE_TIMEOUT = 0.5
 
 MAX_VISITORS = 16
 
@@ -297,7 +321,8 @@ class _Holder:
             "pid": self._kernel,
             "host": has_host,
         }
-        if frame["op"] == "attach" and visitor.channels:
+        may_attach = not has_host or frame.get("by_force") is True
+        if frame["op"] == "attach" and visitor.channels and may_attach:
             self._attach(number, reply)
             return
         visitor.connection.send(encode(reply))
@@ -311,7 +336,13 @@ class _Holder:
     def _attach(self, number: int, reply: Frame) -> None:
         visitor = self._visitors[number]
         if self._host is not None:
+            with suppress(OSError):
+                self._host.send(CLAIMED)
+                self._host.shutdown(socket.SHUT_WR)
+                self._host.settimeout(RELEASE_TIMEOUT)
+                self._host.recv(1)
             self._host.close()
+            self._host = None
         socket.send_fds(self._control, [ATTACH], visitor.channels)
         socket.send_fds(
             visitor.connection,

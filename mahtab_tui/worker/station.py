@@ -461,7 +461,7 @@ class Station:
                 else:
                     answer = self._attach(str(message["host"]), str(message["attach"]))
             elif message["host"] != self._host:
-                new.send(b'{"error": "another terminal has the kernel now"}\n')
+                new.send(b'{"taken": true}\n')
                 raise ValueError("another host has the kernel now")
             self._close_wire()
             self._link.connect(int(message["received"]))

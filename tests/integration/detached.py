@@ -74,8 +74,8 @@ class Screen:
         resume = self.kernel.resume_cell
         return resume(cell, on_output=self._output, on_display=self.displays.append) is not None
 
-    def leave(self) -> None:
-        self.kernel.close(leave=True)
+    def leave(self, *, on_purpose: bool = False) -> None:
+        self.kernel.close(leave=True, on_purpose=on_purpose)
 
     def _output(self, kind: str, text: str) -> None:
         self.printed.append(text)

@@ -11,13 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.bus.records import Kernel, UserReplIn
+from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.values import SaveTarget, Status
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
+from mahtab_tui.session import Session
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.kernel import LocalDetachable
 from mahtab_tui.session.kernel_control import (
     describe_detached_kernels,
     stop_detached_kernel,
@@ -27,6 +33,7 @@ from mahtab_tui.session.kernel_control import (
 from mahtab_tui.store.resume import save_target
 from mahtab_tui.worker import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
+from tests.integration.kernels import RecordingHost
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
 
@@ -183,6 +190,60 @@ def test_displays_need_no_host_while_detached_but_a_question_waits() -> None:
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
+def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
+    first = Screen()
+    first.run(1, "n = 1")
+    running = first.begin(2, WAIT)
+    second = Screen(again=True)
+    assert running.result(60).status is Status.KILLED
+    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
+    with pytest.raises(KernelError, match=CLAIMED):
+        first.kernel.reset()  # a second kernel would wait for the same session
+    assert first.run(3, "n").status is Status.DIED
+    first.kernel.close()
+    Path("go").touch()
+    result = second.go_on(2)
+    assert result.status is Status.OK
+    assert second.run(3, "n").output == "1\n"
+    second.kernel.close()
+
+
+@pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
+def test_kernel_claimed_during_a_screens_startup_is_gone(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Screen()
+    first.run(1, "n = 1")
+    first.leave()
+    launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
+    third = Screen(again=True)
+    become = ProcessKernel._set_worker
+
+    def late(self: ProcessKernel, worker: WorkerProcess, executable: str) -> None:
+        wait_for(lambda: worker.claimed)
+        become(self, worker, executable)
+
+    if when == "before it is in its place":
+        monkeypatch.setattr(ProcessKernel, "_set_worker", late)
+    second = ProcessKernel(launcher=launcher)
+    OPEN.append(second)
+    with suppress(KernelError):
+        second.start(RecordingHost())
+    wait_for(lambda: second.info().state is KernelState.DEAD)
+    assert second.execute("n", cell=2, on_output=lambda kind, text: None).status is Status.DIED
+    assert third.run(2, "n").output == "1\n"
+
+
+def test_holder_is_not_visible_among_the_kernels_children() -> None:
+    screen = Screen()
+    assert (
+        screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output
+        == "none\n"
+    )
+    screen.kernel.close()
+
+
 def test_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     keep = save_target(SESSION, 100)
     assert isinstance(keep, SaveTarget)
@@ -195,11 +256,19 @@ def test_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     assert "found" in Path(keep.folder, "index.json").read_text()
 
 
-def test_detached_cell_keeps_running_beyond_the_time_of_an_idle_kernel(project: Path) -> None:
+def test_cell_of_a_killed_screen_is_interrupted_after_the_time_limit() -> None:
+    first = Screen(hours=1 / 3600)
+    first.begin(1, "print(1)\nwhile True: pass")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+def test_deliberately_detached_cell_keeps_running(project: Path) -> None:
     first = Screen(hours=1 / 3600)
     first.begin(1, "import os, time\nprint(1)\nwhile not os.path.exists('go'): time.sleep(0.01)")
     (kernel,) = waiting_kernels(SESSION)
-    first.leave()
+    first.leave(on_purpose=True)
     wait_for(lambda: time.time() - kernel.since > 3)
     assert alive(kernel.pid)
     Path("go").touch()

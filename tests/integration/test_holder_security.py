@@ -61,7 +61,9 @@ def test_only_the_user_can_reach_the_files(path: Path) -> None:
 def test_nothing_is_answered_without_the_key(path: Path, key: object, op: str) -> None:
     ours, theirs = socket.socketpair()
     with connected(path) as connection, ours, theirs:
-        socket.send_fds(connection, [encode({"op": op, "key": key})], [theirs.fileno()])
+        socket.send_fds(
+            connection, [encode({"op": op, "key": key, "by_force": True})], [theirs.fileno()]
+        )
         assert connection.recv(1) == b""
     assert still_there()
 

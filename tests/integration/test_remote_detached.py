@@ -18,13 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import recovered_output, sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.worker.spool import format_omission
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.worker_process import CLAIMED
+from mahtab_tui.worker.spool import Spool, format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
@@ -140,6 +142,30 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
     with pytest.raises(KernelError):
         process.stop_remote(stranger, no_answer)
     assert screen.run(1, "6 * 7").output == "42\n"
+
+
+def test_disconnected_host_learns_that_another_claimed_the_kernel(
+    road: Road, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "PAUSES", (0.01,))
+    first = Screen()
+    running = first.begin(
+        1,
+        "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
+    )
+    road.refuse()
+    road.break_wire()
+    wait_for(lambda: first.kernel.info().next_try)
+    road.accept()
+    second = Screen(again=True)
+    assert running.result(60).status is Status.KILLED
+    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
+    Path("go").touch()
+    result = second.go_on(1)
+    assert result.output == "begun\n"
+    assert len(noted_kernels(SESSION)) == 1
+    first.kernel.close()
+    assert second.run(2, "name").output == "'Ada'\n"
 
 
 def test_unused_kernel_ends_when_detached(road: Road) -> None:

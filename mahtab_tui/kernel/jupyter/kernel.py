@@ -143,7 +143,7 @@ class JupyterKernel(Kernel):
     def info(self) -> KernelInfo:
         return self._info_as(self._state)
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._closed.is_set():
             return
         self._closed.set()

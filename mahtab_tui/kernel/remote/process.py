@@ -37,6 +37,7 @@ from mahtab_tui.kernel.remote.transport import (
     MAX_FINISH_TIMEOUT,
     Address,
     Ask,
+    KernelClaimed,
     KernelGone,
     Transport,
     parse,
@@ -304,6 +305,7 @@ class RemoteProcess:
         self._code: Future[int] = Future()
         self._exited: int | None = None
         self.channel, self._inner = socket.socketpair()
+        self.lifeline, self._claimed = socket.socketpair()
         self._wake, self._woken = socket.socketpair()
         for each in (self._wake, self._woken):
             each.setblocking(False)
@@ -344,10 +346,12 @@ class RemoteProcess:
         self._leaving.set()
         self._order()
         self._thread.join(FINISH_TIMEOUT)
+        self.lifeline.close()
 
     def ended(self) -> None:
         if self._noted is not None and self._exited is not None:
             self._noted.forget()
+        self.lifeline.close()
 
     def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
         if kind:
@@ -364,6 +368,8 @@ class RemoteProcess:
                 why = self._carry(transport)
                 transport.close()
                 transport = None if self._exited is not None else self._connect_again(why)
+        except KernelClaimed:
+            self._claimed.send(b"t")
         except KernelGone as error:
             self._output.write(f"\n{error}\n".encode())
             if self._noted is not None:
@@ -371,7 +377,7 @@ class RemoteProcess:
         finally:
             self._ended(-signal.SIGKILL if self._exited is None else self._exited)
             self._output.end()
-            for each in (self._inner, self._wake, self._woken):
+            for each in (self._inner, self._claimed, self._wake, self._woken):
                 each.close()
 
     def _ended(self, code: int) -> None:
@@ -381,7 +387,8 @@ class RemoteProcess:
             self._inner.shutdown(socket.SHUT_WR)
 
     def _connect_again(self, why: str) -> Transport | None:
-        """Returns None once the kernel is not needed any more. Raises `KernelGone`."""
+        """Returns None once the kernel is not needed any more. Raises `KernelGone` and
+        `KernelClaimed`."""
         self._connected = False
         if self._killed:
             self._ended(-signal.SIGKILL)
@@ -399,7 +406,7 @@ class RemoteProcess:
                     self._wire.ask,
                     self._leaving,
                 )
-            except KernelGone:
+            except (KernelGone, KernelClaimed):
                 raise
             except KernelError as error:
                 why = str(error)

@@ -176,6 +176,10 @@ class KernelGone(KernelError):
     """The other machine was reached, but the kernel no longer exists."""
 
 
+class KernelClaimed(KernelError):
+    """Another host has attached to the kernel."""
+
+
 class Transport:
     def __init__(
         self,
@@ -275,6 +279,10 @@ class Transport:
             if "error" in answer:
                 raise KernelGone(
                     f"{self._address.label} was reached, but {str(answer['error'])[:200]}."
+                )
+            if "taken" in answer:
+                raise KernelClaimed(
+                    f"The kernel on {self._address.label} is now open in another terminal."
                 )
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
