@@ -259,6 +259,7 @@ class SessionAgent:
             model=models.make(),
             reflection_llm=models.reflection(),
             reflection=settings.reflection,
+            output_answers=settings.output_answers,
             max_turns=settings.max_turns,
             tools=self._parts.knowledge.toolset,
             history=load_messages(past),

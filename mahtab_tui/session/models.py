@@ -35,6 +35,7 @@ _AGENT_SETTINGS = _MODEL_SETTINGS | {
     "max_history",
     "reflection",
     "reflection_model",
+    "output_answers",
 }
 """Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
@@ -67,6 +68,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
                 settings.reflection,
                 session.models.reflection(),
                 settings.max_history,
+                output_answers=settings.output_answers,
             )
         )
     elif key == "reload":

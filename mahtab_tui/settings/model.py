@@ -168,6 +168,10 @@ class Settings(BaseSettings):
         "never",
         description="When a separate call checks a run; without it the next call answers from the output",
     )
+    output_answers: bool = Field(
+        False,
+        description="Whether a short output of a single block ends the question, which saves a call",
+    )
     max_turns: int = Field(
         5, ge=1, le=100, description="How often the model may run code for one question"
     )

@@ -30,7 +30,7 @@ _KEY_ENDING = "_api_key"
 COMMAND_LINE, DEFAULT = "command line", "default"
 
 REMOVED = frozenset(
-    "agent_gone highlight hooks hook_seconds jupyter_token output_answers output_format viewer".split()
+    "agent_gone highlight hooks hook_seconds jupyter_token output_format viewer".split()
 )
 """A file that still names one is read without it."""
 

@@ -56,7 +56,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     for heading, keys in {
         "Models": """model reflection_model suggestion_model sub_model embedding_model provider
             base_url api_keys claude_api_key model_timeout""",
-        "Questions": """approval approval_rules reflection max_turns max_history
+        "Questions": """approval approval_rules reflection output_answers max_turns max_history
             max_usd skills_dir skills_budget code_dir""",
         "Searches": """rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds
             rlm_concurrency rlm_small rlm_ask_above""",
