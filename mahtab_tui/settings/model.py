@@ -375,8 +375,8 @@ def load_settings(**given: Any) -> Settings:
     except (UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error}.") from None
     except (ValueError, RecursionError) as error:  # a variable that is not JSON where it must be
-        found = _FIELD.search(str(error))
-        where = variable_name(found[1]) if found else "A variable or a line of .env"
+        named = _FIELD.search(str(error))
+        where = variable_name(named[1]) if named else "A variable or a line of .env"
         text = f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
         raise SettingsError(text) from None
 

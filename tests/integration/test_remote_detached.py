@@ -26,7 +26,7 @@ from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_ker
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED
-from mahtab_tui.worker.spool import Spool, format_omission
+from mahtab_tui.worker.spool import format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
