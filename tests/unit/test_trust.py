@@ -37,6 +37,7 @@ WAITS: dict[str, object] = {
     "rlm_small": 1,
     "rlm_ask_above": 51,
     "reflection": "always",
+    "output_answers": True,
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
