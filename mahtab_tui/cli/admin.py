@@ -155,7 +155,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         return
     for each in found:
         for key, value in each.values.items():
-            echo(f"{each.path}, line {each.file.line(key)}: {key} = {_visible_value(key, value)}")
+            echo(f"{each.path}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
             text = escape_for_model(part.text)
