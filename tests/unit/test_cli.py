@@ -286,6 +286,15 @@ def test_show_prints_the_instructions(project: Path) -> None:
     assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
 
 
+def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
+    done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
+    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
+    assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
+    assert "File exists" in run_skills("new", "look-up").stderr
+    assert "single hyphens" in run_skills("new", "Look_up").stderr
+    assert "not valid text" in run_skills("new", "odd", "--description", "a\udcff").stderr
+
+
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
