@@ -83,6 +83,8 @@ def _folder(session: str) -> Path:
 def _key() -> bytes:
     """Return the key that signs this user's saved variables. Raises `OSError`."""
     path = _above() / "key"
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
     with contextlib.suppress(FileExistsError):
         new = path.with_name(f"key.{os.getpid()}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
