@@ -57,7 +57,6 @@ from tests.integration.undo import kinds, undone
             "g.append(-5); f.keywords['key'] = None",
             "f.args, f.keywords",
         ),
-        ("v = [memoryview(bytearray(b'abc'))]", "v[0][0] = 0", "bytes(v[0])"),
         (
             "class C:\n    pass\nc = C()",
             "class C:\n    new = 1\nc.__class__ = C",
@@ -68,10 +67,9 @@ from tests.integration.undo import kinds, undone
             "collections.Counter.hello = 5; collections.Counter.update = None",
             "dir(collections.Counter)",
         ),
-        ("import decimal", "decimal.getcontext().prec = 7", "decimal.getcontext().prec"),
         (
             "import sys, builtins",
-            "sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1",
+            "sys.excepthook = print; builtins.hi = 1",
             "sys.excepthook is print, hasattr(builtins, 'hi')",
         ),
         (
@@ -94,8 +92,7 @@ UNRESTORABLE = """
 g, box: a generator or coroutine cannot be restored | g = (i for i in range(9)); box = {'h': (i for i in range(9))} | next(g); next(box['h'])
 n, z: an iterator cannot be restored | n = iter([1, 2]); z = zip([1, 2], 'ab'); same = iter({1: 2}), map(abs, [1]) | next(n); next(z); same
 k: a lock cannot be restored | import threading; k = threading.Lock() | k.acquire()
-e: a threading event cannot be restored | e = threading.Event() | e.set()
-mine: is still running | w = threading.Event().wait | threading.Thread(target=w, name='mine', daemon=True).start()
+mine: is still running | from time import sleep | threading.Thread(target=sleep, args=(60,), name='mine', daemon=True).start()
 c: a connection cannot be restored | import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t (a)') | c.execute('insert into t values (1)')
 f: a cached function cannot be restored | import functools; f = functools.cache(abs); f(1) | f(2)
 out.txt: opened for writing | x = 1 | open('out.txt', 'w').write('hello')
@@ -104,7 +101,6 @@ o, p, r: an open file cannot be restored | o = open('o.txt', 'w'); o.write('a');
 true: program | import subprocess | subprocess.run(['true'])
 mode.txt: permiss | open('mode.txt', 'w').close() | os.chmod('mode.txt', 0)
 link.txt: link | import os | os.symlink('link.txt', 'new.txt')
-gc, umask, signal handlers: this setting cannot be restored | import gc, signal; x = gc.enable(), os.umask(0o22) | gc.disable(); os.umask(0o77); signal.signal(10, signal.SIG_IGN)
 """
 
 
@@ -122,7 +118,7 @@ def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     done = cells.kernel.undo(cells.number)
     assert not done.exact
     reasons = {each.name: each.reason for each in done.not_restored}
-    assert reasons.keys() == expected.keys()
+    assert sorted(reasons) == sorted(expected)
     assert [name for name, reason in expected.items() if reason not in reasons[name]] == []
     assert before.not_restored == done.not_restored
     assert kinds(done)["also"] == "deleted"

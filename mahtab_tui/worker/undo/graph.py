@@ -47,11 +47,11 @@ from .parts import (
 )
 
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
-_UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
+_UNCHANGING = ("pyarrow", "polars", "weakref")
 """Packages and modules whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
 """Keeps memory alive for an array, which shows its contents."""
-_PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
+_PLAIN = ("numpy", "pandas", "polars", "pyarrow")
 """Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__
@@ -166,6 +166,11 @@ class Kinds:
             self._known[address_of(cls)] = known
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
         return _NO_PARTS if value is self._namespace else known
+
+    def is_fixed(self, address: int, holder: Any) -> bool:
+        """Return whether an object cannot be replaced in its holder."""
+        fixed = [part.read(holder) for part in self.kind(holder).parts if part.write is None]
+        return any(address_of(value) == address for values in fixed for value in values)
 
     def _forget(self, reference: weakref.ref[type]) -> None:
         for address in [address for address, known in self._classes.items() if known is reference]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import marshal
-import math
 import sys
 from typing import Any
 
-from ..objects import as_library_type, get_if_loaded, is_subclass
+from ..objects import get_if_loaded, is_subclass
 from ..stdlib import late_import
-from .memory import Span, plain_array, tensor_memory
+from .memory import plain_array
 from .parts import Part, Read, Values, by_class, put_attributes
+
+
+def _layout(array: Any) -> Values:
+    """Tell an array from one that now lies at the address of an earlier one."""
+    base, plain = get_if_loaded("numpy", "ndarray").base.__get__(array), plain_array(array)
+    layout = marshal.dumps((plain.shape, plain.strides), 2)
+    return [layout, plain.__array_interface__["data"][0], plain.dtype, base]
 
 
 def _array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), plain_array(array)
-    layout = marshal.dumps((plain.shape, plain.strides), 2)
-    start = plain.__array_interface__["data"][0]
-    values = [layout, start, plain.dtype, plain.flags.writeable, base]
+    values = [plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
@@ -28,11 +32,6 @@ def _array(array: Any) -> Values:
             raise ValueError("undo does not handle records of objects")
         values += plain.ravel().tolist()
     return values
-
-
-def _is_view(array: Any) -> Values:
-    """Tell an array from one that now lies at the address of an earlier one."""
-    return [get_if_loaded("numpy", "ndarray").base.__get__(array) is not None]
 
 
 def _is_mapped(base: Any) -> bool:
@@ -48,25 +47,11 @@ def _objects_in(array: Any) -> int:
 
 
 def _put_array(array: Any, values: Values) -> None:
-    numpy = sys.modules["numpy"]
-    layout, _, dtype, writeable, _, *items = values
-    shape, strides = marshal.loads(layout)
-    plain = plain_array(array)
-    if plain.dtype != dtype:
-        numpy.ndarray.dtype.__set__(array, dtype)
-    if plain.shape != shape:
-        if plain.size == math.prod(shape):
-            numpy.ndarray.shape.__set__(array, shape)
-        else:
-            _set_writeable(array, True)
-            numpy.ndarray.resize(array, shape, refcheck=False)
-        plain = plain_array(array)
-    if plain.strides != strides:
-        numpy.ndarray.strides.__set__(array, strides)
+    writeable, *items = values
     if items:
         _set_writeable(array, True)
         plain = plain_array(array)
-        for index, item in zip(numpy.ndindex(plain.shape), items):
+        for index, item in zip(sys.modules["numpy"].ndindex(plain.shape), items):
             plain[index] = item
     _set_writeable(array, writeable)
 
@@ -114,35 +99,6 @@ def _put_backed(value: Any, values: Values) -> None:
     get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
-def _tensor(tensor: Any) -> Values:
-    plain, memory = as_library_type(tensor), tensor_memory(tensor)
-    if memory is None:
-        return [str(plain.device), plain._version]
-    layout = marshal.dumps((tuple(plain.shape), plain.stride(), plain.storage_offset()), 2)
-    return [layout, str(plain.dtype), *memory, plain.requires_grad, tensor.grad]
-
-
-def _check_tensor(values: Values) -> Values:
-    if len(values) == 2:
-        raise ValueError("tensors outside the kernel's own memory cannot be restored")
-    return values
-
-
-def _put_tensor(tensor: Any, values: Values) -> None:
-    layout, dtype_name, start, end, requires_grad, grad = values
-    torch, (shape, stride, offset) = sys.modules["torch"], marshal.loads(layout)
-    dtype = getattr(torch, dtype_name.partition(".")[2])
-    if tensor_memory(tensor) != Span(start, end) or tensor.dtype != dtype:
-        base = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
-        tensor.data = base.as_strided(shape, stride, offset)
-    elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
-        tensor.data = tensor.data.as_strided(shape, stride, offset)
-    if tensor.requires_grad != requires_grad:
-        tensor.requires_grad_(requires_grad)
-    if tensor.grad is not grad:
-        tensor.grad = grad
-
-
 def dump_plain(value: Any) -> bytes:
     return bytes(late_import("pickle").dumps(value, 4))
 
@@ -179,10 +135,9 @@ def _put_random(value: Any, state: Any) -> None:
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (
-            Part(_is_view),
+            Part(_layout),
             Part(_array, _put_array, size=_objects_in, has_memory=True),
         ),
-        "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
             Part(_generator, _put_generator, _load_state),
         ),

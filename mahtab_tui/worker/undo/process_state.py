@@ -1,15 +1,12 @@
 """State besides that of objects: settings, attributes of libraries, and what a fork does not keep.
 
-A fork shares the position in a file. Trace functions, priority, file locks, loaded modules and
-state inside libraries are not included."""
+A fork shares the position in a file. Signal handlers, limits, priority, trace functions, file
+locks, loaded modules and state inside libraries are not included."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import os
-import resource
-import signal
 import sys
 import types
 import warnings
@@ -22,13 +19,11 @@ from ..objects import (
     ATOMS,
     MISSING,
     address_of,
-    as_library_type,
     class_dict,
     class_module,
     get_if_loaded,
     is_class,
     is_module,
-    is_subclass,
     name_of,
     own_dict,
 )
@@ -198,7 +193,7 @@ class _SideKind(NamedTuple):
 
 
 class SideState:
-    """The state of files, polars tables, tensors and threads at one time."""
+    """The state of files, polars tables and threads at one time."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._entries: list[tuple[Callable[[], Any], _SideKind, Any]] = []
@@ -262,8 +257,6 @@ def _reference(value: Any) -> Callable[[], Any]:
 def _find_side_kind(cls: type) -> _SideKind | None:
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
         return _TABLE
-    if is_subclass(cls, get_if_loaded("torch", "Tensor")):
-        return _TENSOR
     return None if file_class(cls) is None else _FILE
 
 
@@ -303,10 +296,6 @@ def _read_position(value: Any) -> int | None:
         return None
 
 
-def _layout(tensor: Any) -> tuple[Any, ...]:
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
 def _same_table(then: Any, now: Any) -> bool:
     polars = sys.modules["polars"]
     try:
@@ -331,11 +320,6 @@ def _put_table(table: Any, state: Any) -> None:
 
 
 _TABLE = _SideKind(lambda table: table.clone(), _same_table, _put_table)
-_TENSOR = _SideKind(
-    lambda tensor: as_library_type(tensor).detach(),
-    lambda then, now: _layout(then) == _layout(now),
-    lambda tensor, data: setattr(tensor, "data", data),
-)
 _FILE = _SideKind(_read_position, lambda then, now: bool(then == now), None)
 
 
@@ -343,8 +327,7 @@ class Setting(NamedTuple):
     label: str
     read: Callable[[], Any]
     """Returns plain values to compare. May raise anything if the library is not loaded."""
-    write: Callable[[Any], object] | None = None
-    """None if it is not put back."""
+    write: Callable[[Any], object]
 
 
 _SIZE = ("COLUMNS", "LINES")
@@ -383,33 +366,6 @@ def _note_new_filters() -> None:
             return
 
 
-def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
-    def write_setting(wanted: Any) -> None:
-        function = getattr(sys.modules[module], write)
-        function(**wanted) if named else function(wanted)
-
-    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
-
-
-_SIGNALS = tuple(
-    number
-    for number in map(int, signal.valid_signals())
-    if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
-)
-_getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it does not create enum members."""
-
-
-_LIMITS = tuple(
-    sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-)
-
-
-def _umask() -> int:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask"))
-
-
 def _pandas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     pending = [("", sys.modules["pandas._config.config"]._global_config)]
@@ -429,15 +385,10 @@ def _write_pandas(wanted: dict[str, Any]) -> None:
             sys.modules["pandas"].set_option(name, value)
 
 
-def _logging() -> Any:
-    root = sys.modules["logging"].root
-    return root.level, list(root.handlers), root.manager.disable
-
-
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
-    *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
+    _list_setting("sys", "path"),
     _list_setting("warnings", "filters", _note_new_filters),
     Setting(
         "random",
@@ -450,31 +401,11 @@ _SETTINGS = (
         lambda wanted: sys.modules["numpy.random"].set_state(load_plain(wanted)),
     ),
     Setting(
-        "decimal context",
-        lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
-        lambda wanted: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*wanted)),
+        "numpy.printoptions",
+        lambda: sys.modules["numpy"].get_printoptions(),
+        lambda wanted: sys.modules["numpy"].set_printoptions(**wanted),
     ),
-    _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
-    _function_setting("sys", "getswitchinterval", "setswitchinterval"),
-    _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),
-    _function_setting("threading", "stack_size", "stack_size"),
-    _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
-    _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
-    _function_setting("numpy", "geterr", "seterr", named=True),
-    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
-    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
-    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
-    Setting("umask", _umask),
     Setting("pandas options", _pandas, _write_pandas),
-    Setting("logging", _logging),
-    Setting("locale", lambda: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL)),
-    Setting(
-        "torch.random",
-        lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
-        lambda wanted: sys.modules["torch"].set_rng_state(
-            sys.modules["torch"].frombuffer(bytearray(wanted), dtype=sys.modules["torch"].uint8)
-        ),
-    ),
 )
 
 
@@ -483,9 +414,9 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def find_changes(self) -> dict[str, Action | None]:
-        """Return how to put back each setting that differs, if possible."""
-        found: dict[str, Action | None] = {}
+    def find_changes(self) -> dict[str, Action]:
+        """Return how to put back each setting that differs."""
+        found: dict[str, Action] = {}
         new_libraries = _count_libraries(len(sys.modules)) != self._libraries
         for setting, then in zip(_SETTINGS, self._values):
             now, write = _read(setting), setting.write
@@ -493,7 +424,7 @@ class ProcessState:
                 continue
             if new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            found[setting.label] = write and Action(partial(write, then), partial(write, now))
+            found[setting.label] = Action(partial(write, then), partial(write, now))
         return found
 
 

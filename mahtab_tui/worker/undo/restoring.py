@@ -130,13 +130,14 @@ class CheckpointResponder:
         # Also send containers of freed objects, whose addresses belong to something else now.
         pending, holders = [each for each in nodes if each not in alive], graph.find_holders()
         while pending:
-            for holder in holders.get(pending.pop(), ()):
-                if holder in alive and holder not in changed:
-                    if graph.kinds.kind(nodes[holder].value).can_change:
-                        changed.add(holder)
-                    else:
-                        alive.discard(holder)
-                        pending.append(holder)
+            child = pending.pop()
+            for holder in alive.intersection(holders.get(child, ())):
+                if graph.kinds.is_fixed(child, nodes[holder].value):
+                    alive.discard(holder)
+                    changed.discard(holder)
+                    pending.append(holder)
+                else:
+                    changed.add(holder)
         inside = self._labels(changed | set(_unpack(written_data)) | (nodes.keys() - alive))
         rows: list[Row] = [
             (False, address, self._state(nodes[address].value)) for address in changed
@@ -207,7 +208,6 @@ class CheckpointResponder:
 class Copy(NamedTuple):
     array: Any
     memory: Span
-    """Where it was."""
     spans: list[Span]
 
 
@@ -232,23 +232,25 @@ class Plan:
         )
         before = dict(namespace)
         done: list[Action] = []
-        pieces: list[tuple[Span, Span]] = []
+        spans: list[Span] = []
         try:
             for action in actions:
                 done.append(action)
                 action.apply()
             if checkpoint is not None:
-                pieces = list(self._pieces())
+                if any(find_memory(copy.array) != copy.memory for copy in self.copies):
+                    raise ValueError("an array has other memory now")
+                spans = [span for copy in self.copies for span in copy.spans]
                 other = CheckpointMemory(checkpoint.pid)
-                for there, here in pieces:
-                    other.copy(there, here.start, drop=now is not None)
+                for span in spans:
+                    other.copy(span, drop=now is not None)
             _bind_names(namespace, self.names)
         except BaseException:
             if now is not None:
                 other = CheckpointMemory(now.pid)
-                for _, here in pieces:
+                for span in spans:
                     with contextlib.suppress(UnreadableMemoryError):
-                        other.copy(here, here.start)
+                        other.copy(span)
             for action in reversed(done):
                 action.revert()
             _bind_names(namespace, before)
@@ -259,14 +261,6 @@ class Plan:
             parts = [part for part in self.graph.kinds.kind(value).parts if part.write is not None]
             for part, values in zip(parts, states):
                 yield Action(part.prepare(value, values), part.prepare(value, part.read(value)))
-
-    def _pieces(self) -> Iterator[tuple[Span, Span]]:
-        for copy in self.copies:
-            memory = find_memory(copy.array)
-            if memory is None or memory.size != copy.memory.size:
-                raise ValueError("an array has a different size now")
-            moved = memory.start - copy.memory.start
-            yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
     def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
         changes: list[dict[str, Any]] = []
@@ -348,13 +342,11 @@ _ENDED = "it has ended and does not come back"
 class _Matches(NamedTuple):
     alive: array[int]
     changed: array[int]
-    same_object: list[Copy]
-    """Memory is where it was."""
-    moved: list[Copy]
+    copies: list[Copy]
 
 
 def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
-    matches = _Matches(array("q"), array("q"), [], [])
+    matches = _Matches(array("q"), array("q"), [])
     for offset in range(0, len(rows), 6):
         address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
         node = graph.nodes.get(address)
@@ -364,9 +356,7 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
         if node.mutable_state != mutable:
             matches.changed.append(address)
         if memory[1]:
-            span = Span(*memory)
-            copies = matches.same_object if node.memory == span else matches.moved
-            copies.append(Copy(node.value, span, [span]))
+            matches.copies.append(Copy(node.value, Span(*memory), []))
     return matches
 
 
@@ -393,8 +383,8 @@ def _compare_with_checkpoint(
         lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
     matches = _match(_unpack(rows), graph, step.ended())
-    written = checkpointed.written_since(copy.memory for copy in matches.same_object)
-    copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
+    written = checkpointed.written_since(copy.memory for copy in matches.copies)
+    copies = list(_find_changed(matches.copies, written, checkpoint))
     rebound = [
         name
         for name in step.names
@@ -450,12 +440,8 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
     if first is None:
         return
     settings = {} if first.process is None else first.process.find_changes()
-    for label, action in settings.items():
-        if action is None:
-            plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
-        else:
-            plan.actions.append(action)
-            plan.inside.append(label)
+    plan.actions += settings.values()
+    plan.inside += settings
     if first.side_state is not None:
         for value, action in first.side_state.find_differences():
             names = plan.find_names(value)
