@@ -152,12 +152,6 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
     debugger.set_trace(sys._getframe().f_back)
 
 
-def post_mortem(traceback: TracebackType) -> None:
-    debugger = _debugger()
-    debugger.reset()
-    debugger.interaction(None, traceback)
-
-
 def _load_pdb() -> Any:
     pdb: Any = late_import("pdb")
     pdb.set_trace = set_trace
