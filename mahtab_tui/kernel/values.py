@@ -181,7 +181,6 @@ CompletionKind = Literal[
     "name",
     "file",
     "folder",
-    "magic",
     "command",
 ]
 

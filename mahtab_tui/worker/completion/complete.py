@@ -8,26 +8,22 @@ import keyword
 import os
 import re
 import sys
-import types
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Any, Callable, NamedTuple
 
-from ..magics import SUMMARIES
 from ..objects import (
     BOUND,
     MISSING,
     SLOTS,
     attributes,
     class_module,
-    find_in_class,
     get_if_loaded,
     is_module,
     own_dict,
 )
-from ..stdlib import late_import
 from ..variables import bound_names, masked_summary, one_line, summary, type_name, variable_kind
 from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
 from .signatures import (
@@ -185,12 +181,11 @@ def call_at(code: str, cursor: int) -> str:
 # The point to complete
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
-_FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
 class CompletionPoint(NamedTuple):
     kind: str
-    """One of name, attribute, string, module, member (of a module), magic and none."""
+    """One of name, attribute, string, module, member (of a module) and none."""
     start: int = 0
     stem: str = ""
     target: str = ""
@@ -221,9 +216,6 @@ def point_at(before: str) -> CompletionPoint:
     previous = rest[-1].text if rest else ""
     if previous in _BINDS:
         return NONE
-    line = before[before.rfind("\n") + 1 : start]
-    if previous == "%" and not tokens.open and not line.strip(" \t%"):
-        return CompletionPoint("magic", start, stem)
     if previous == ".":
         target = _expression_text(before, rest, len(rest) - 2)
         return CompletionPoint("attribute", start, stem, target) if target else NONE
@@ -236,9 +228,9 @@ def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint
     start = string.start + len(string.quote)
     if "f" in string.quote.lower():
         opened: list[int] = []
-        for match in _FIELD.finditer(before, start):
+        for match in re.finditer(r"\{\{|\}\}|[{}]", before[start:]):
             if match[0] == "{" or (match[0] == "{{" and opened):
-                opened.append(match.end())
+                opened.append(start + match.end())
             elif match[0] == "}" and opened:
                 opened.pop()
         if opened:
@@ -378,9 +370,7 @@ def _fitting(
 def _candidates(
     namespace: dict[str, Any], names: Names, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
-    if point.kind == "magic":
-        yield from (_fixed(name, "magic", about) for name, about in SUMMARIES.items())
-    elif point.kind == "module":
+    if point.kind == "module":
         yield from _module_names(point.target)
     elif point.kind == "member":
         yield from _member_names(point.target)
@@ -426,31 +416,12 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
                 yield _fixed(column, "column", order=0)
     if type(value) is Instance:
         value = value.cls
-        yield from (_fixed(name, "data") for name in _instance_names(value))
     found = _module_members(value) if is_module(value) else attributes(value)
     yield from (_of_value(name, item) for name, item in found.items())
 
 
-def _instance_names(cls: type) -> list[str]:
-    function = find_in_class(cls, "__init__")
-    if type(function) is not types.FunctionType or not function.__code__.co_argcount:
-        return []
-    owner = function.__code__.co_varnames[0]
-    found = list(late_import("dis").get_instructions(function.__code__))
-    # From Python 3.13 on, one instruction may load two variables.
-    return [
-        one.argval
-        for before, one in zip(found, found[1:])
-        if one.opname == "STORE_ATTR"
-        and owner == (before.argval[-1] if type(before.argval) is tuple else before.argval)
-    ]
-
-
 def _arguments(names: Names, call: str) -> Iterator[Candidate]:
     value = resolve(call, names.values)
-    if type(value) is Instance:
-        called = find_in_class(value.cls, "__call__")
-        value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
     function, bound = function_of(value)
     if function is None:
         for name in builtin_keywords(value):

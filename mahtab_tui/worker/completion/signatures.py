@@ -46,8 +46,6 @@ _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _CONTAINERS = Classes(list, tuple, dict, set)
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter of built-in functions: ``($self, /, …``."""
-_KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
-_USAGE_LENGTH = 1_000
 _LARGEST_FILE = 1_000_000
 _LONGEST_SOURCE = 400_000
 
@@ -277,8 +275,7 @@ def builtin_keywords(value: Any) -> list[str]:
             parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
             names = [each.arg for each in parsed.args.args + parsed.args.kwonlyargs]
             return [name for name in names if name not in ("self", "cls", "type")]
-    usage = get_doc(value)[:_USAGE_LENGTH].partition("\n\n")[0]
-    return list(dict.fromkeys(_KEYWORD.findall(usage)))
+    return []
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
