@@ -1,6 +1,6 @@
 """State besides that of objects: settings, attributes of libraries, and what a fork does not keep.
 
-A fork shares the position in a file. Signal handlers, limits, priority, trace functions, file
+A fork shares the position in a file. Threads, signal handlers, limits, priority, trace functions, file
 locks, loaded modules and state inside libraries are not included."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import types
 import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator
@@ -69,68 +68,31 @@ class LibrarySnapshot(NamedTuple):
 
     holder: Any
     label: str
-    values: dict[str, Any]
+    values: dict[str, int]
+    """Addresses of the attributes by name."""
 
-    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the replaced attributes with their values then and now. mentioned: names in the
-        code that ran; of others only public ones count."""
+    def find_changes(self, mentioned: Collection[str]) -> Iterator[str]:
+        """Yield the replaced attributes. mentioned: names in the code that ran; of others only
+        public ones count."""
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
-            then, value = self.values.get(name, MISSING), now.get(name, MISSING)
-            if type(then) is ReleasedObject:
-                same = address_of(value) == then.address and not then.ended
-            else:
-                same = value is then
             if (
-                not same
-                and not is_module(then)
-                and not is_module(value)
+                self.values.get(name) != now.get(name)
                 and type(name) is str
                 and (name in mentioned or not name.startswith("_"))
                 and f"{self.label}.{name}" not in _KERNEL_ATTRIBUTES
             ):
-                yield name, then, value
-
-    def set_attribute(self, name: str, value: Any) -> None:
-        if is_class(self.holder):
-            if value is MISSING:
-                type.__delattr__(self.holder, name)
-            else:
-                type.__setattr__(self.holder, name, value)
-        elif value is MISSING:
-            own_dict(self.holder).pop(name, None)
-        else:
-            own_dict(self.holder)[name] = value
+                yield f"{self.label}.{name}"
 
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
-_MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
     " sys.last_traceback sys.breakpointhook warnings.filters builtins.exit builtins.help"
     " builtins.input builtins.quit".split()
 )
 """The kernel itself sets these, or they are restored as settings."""
-_WITHOUT_FINALIZER = ATOMS | frozenset(
-    map(
-        address_of,
-        (
-            types.FunctionType,
-            types.BuiltinFunctionType,
-            types.MethodDescriptorType,
-            types.WrapperDescriptorType,
-            types.GetSetDescriptorType,
-            type,
-            types.ModuleType,
-            property,
-            classmethod,
-            staticmethod,
-            dict,
-            type(os.environ),
-        ),
-    )
-)
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _CHANGEABLE = 1 << 9
 """The flag of classes whose attributes can be set."""
@@ -161,27 +123,17 @@ def take_library_snapshots(
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Keeps no objects alive that may have to end."""
-    values = {
-        name: value if _has_no_finalizer(value) else ReleasedObject(value)
-        for name, value in _attributes(holder).items()
-    }
     label = (
         f"{class_module(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )
-    return LibrarySnapshot(holder, label, values)
+    return LibrarySnapshot(holder, label, _attributes(holder))
 
 
-def _has_no_finalizer(value: Any) -> bool:
-    if type(value) in (list, tuple, set, frozenset):
-        return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
-    return address_of(type(value)) in _WITHOUT_FINALIZER
-
-
-def _attributes(holder: Any) -> dict[str, Any]:
-    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
+def _attributes(holder: Any) -> dict[str, int]:
+    found = dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
+    return {name: address_of(value) for name, value in found.items() if not is_module(value)}
 
 
 class _SideKind(NamedTuple):
@@ -193,12 +145,11 @@ class _SideKind(NamedTuple):
 
 
 class SideState:
-    """The state of files, polars tables and threads at one time."""
+    """The state of files and polars tables at one time."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._entries: list[tuple[Callable[[], Any], _SideKind, Any]] = []
         addresses = []
-        self._threads = set(_threads())
         kinds: dict[int, _SideKind | None] = {}
         for value in values:
             address = address_of(type(value))
@@ -242,13 +193,6 @@ class SideState:
                 action = Action(partial(write, then), partial(write, now))
             yield value, action
 
-    def find_started_threads(self) -> list[NotRestored]:
-        return [
-            NotRestored(thread.name, "this thread was started and is still running")
-            for number, thread in _threads().items()
-            if number not in self._threads
-        ]
-
 
 def _reference(value: Any) -> Callable[[], Any]:
     return weakref.ref(value) if _REFERENCES(type(value)) else lambda: value
@@ -258,27 +202,6 @@ def _find_side_kind(cls: type) -> _SideKind | None:
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
         return _TABLE
     return None if file_class(cls) is None else _FILE
-
-
-def _threads() -> dict[int, Any]:
-    threading = sys.modules.get("threading")
-    if threading is None:
-        return {}
-    return {
-        thread.ident: thread
-        for thread in threading.enumerate()
-        if thread.ident is not None and not _is_ours(thread)
-    }
-
-
-def _is_ours(thread: Any) -> bool:
-    target = own_dict(thread).get("_target")
-    function = target.__func__ if type(target) is types.MethodType else target
-    package = __package__.rpartition(".")[0]
-    found = (
-        function.__globals__.get("__package__") if type(function) is types.FunctionType else None
-    )
-    return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
 def _read_position(value: Any) -> int | None:

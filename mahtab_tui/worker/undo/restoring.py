@@ -450,7 +450,6 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
             else:
                 plan.actions.append(action)
                 plan.inside += names
-        plan.not_restored += first.side_state.find_started_threads()
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
@@ -458,16 +457,9 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
     for step in steps:
         for library in step.libraries:
             first.setdefault(address_of(library.holder), library)
-    settings = frozenset(plan.inside)
-    for library in first.values():
-        for name, then, now in library.iter_changes(mentioned):
-            label = f"{library.label}.{name}"
-            value = then.value(None) if type(then) is ReleasedObject else then
-            if label in settings:
-                continue
-            if value is MISSING and then is not MISSING:
-                plan.not_restored.append(NotRestored(label, _ENDED))
-                continue
-            plan.inside.append(label)
-            put = partial(library.set_attribute, name)
-            plan.actions.append(Action(partial(put, value), partial(put, now)))
+    plan.not_restored += [
+        NotRestored(label, "an attribute of a library is not restored")
+        for library in first.values()
+        for label in library.find_changes(mentioned)
+        if label not in plan.inside
+    ]
