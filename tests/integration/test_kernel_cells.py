@@ -166,25 +166,6 @@ def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(ce
     )
 
 
-def test_spawned_processes_can_use_functions_and_classes_of_cells(cells: Cells) -> None:
-    cells.run(
-        """
-from concurrent.futures import ProcessPoolExecutor
-import multiprocessing, os, threading
-lock, base = threading.Lock(), 10
-class Boxed:
-    def __init__(self, value): self.value = base + value
-def box(value): return Boxed(value)
-def unbox(boxed): return boxed.value
-def locks(value): return lock.locked()"""
-    )
-    code = "with ProcessPoolExecutor(1, multiprocessing.get_context('{}')) as pool: print({})"
-    # A class goes there and comes back as itself, although one function uses what cannot be sent.
-    calls = "isinstance(pool.submit(box, 1).result(), Boxed), pool.submit(unbox, Boxed(2)).result()"
-    for method in ("spawn", "forkserver"):
-        assert cells.text(code.format(method, calls)) == "True 12\n"
-
-
 def test_traceback_shows_the_cells_lines_and_no_internal_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")

@@ -101,8 +101,6 @@ def test_rich_output_is_coloured_text(cells: Cells) -> None:
         "def _repr_png_(self): return 'not base64!'",
         "def _repr_png_(self): return b'x' * 6_000_000",
         "def _repr_markdown_(self): return None",
-        "def _repr_mimebundle_(self, include, exclude): return {'text/plain': 'x'}",
-        "def _repr_mimebundle_(self): return {}",
         "def __rich__(self): raise ValueError",
         "def __getattr__(self, name): return lambda *given, **named: '<table><tr><td>1</table>'",
     ],

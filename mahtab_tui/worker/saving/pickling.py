@@ -10,7 +10,6 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Iterator
-from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -286,22 +285,6 @@ def pickle_variables(
     return Pickled(bytearray(head) + out.data, blocks)
 
 
-_WORKER = __package__.rpartition(".")[0]
-_MOVED = {
-    f"{_WORKER}.{old}": f"{_WORKER}.{new}"
-    for old, new in {
-        "claude_sessions": "toolbox",
-        "files": "toolbox",
-        "habits.capturing": "magic_commands",
-        "keeping.pickling": "saving.pickling",
-        "logged": "search",
-        "spans": "search_log",
-        "undo.reducing": "undo.checkpoint",
-    }.items()
-}
-"""New locations of modules whose functions and classes earlier versions have saved."""
-
-
 def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
@@ -317,9 +300,6 @@ def unpickle_variables(
         return memory
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
-        def find_class(self, module: str, name: str) -> Any:
-            return super().find_class(_MOVED.get(module, module), name)
-
         def persistent_load(self, name: str) -> Any:
             return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
 
@@ -385,82 +365,3 @@ def _array(
     fill(number, _array_memory(made))
     made.flags.writeable = writeable
     return made
-
-
-_LOAD = """
-import importlib.util, pickle, sys
-sys.path[:] = path
-spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
-package = sys.modules[name] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(package)
-sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
-"""
-
-
-class _Definitions:
-    """Loads functions and classes into `__main__` of another process."""
-
-    def __init__(self, definitions: bytes, package: Any) -> None:
-        self._names = {
-            "path": list(sys.path),
-            "name": package.__name__,
-            "folder": package.__path__[0],
-            "definitions": definitions,
-        }
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return exec, (_LOAD, self._names)
-
-
-def install(namespace: dict[str, Any], folder: str) -> None:
-    """Send definitions of `__main__` with each process from now on. folder: of cloudpickle; empty
-    if unknown."""
-    spawn: Any = late_import("multiprocessing.spawn")
-    plain = spawn.get_preparation_data
-
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        data: dict[str, Any] = plain(name)
-        package = _find_cloudpickle(folder)
-        if package is not None and (definitions := _pickle_definitions(namespace, package)):
-            data["definitions"] = _Definitions(definitions, package)
-        return data
-
-    spawn.get_preparation_data = get_preparation_data
-
-
-def _find_cloudpickle(folder: str) -> Any:
-    if not folder:
-        spec = late_import("importlib.util").find_spec("cloudpickle")
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        folder = spec.submodule_search_locations[0]
-    return load_cloudpickle(folder)
-
-
-def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
-    """The child process reports the others as missing."""
-    found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
-    if not found:
-        return b""
-    try:
-        return bytes(package.dumps(found))
-    except Exception:  # a value that a function uses, or a class of the user's
-        good = {name: value for name, value in found.items() if _can_be_pickled(value, package)}
-        return bytes(package.dumps(good))
-
-
-def _is_cell_definition(value: object) -> bool:
-    if type(value) is not FunctionType and not is_subclass(type(value), type):
-        return False
-    try:
-        return bool(value.__module__ == "__main__")
-    except Exception:  # raised by a metaclass of the user's
-        return False
-
-
-def _can_be_pickled(value: object, package: Any) -> bool:
-    try:
-        package.dumps(value)
-    except Exception:
-        return False
-    return True
