@@ -52,7 +52,6 @@ _ASSIGNED = re.compile(
 )
 _MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*)[ \t]*(.*)$")
 _HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
-_HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
 
 
 def transform(source: str) -> str:
@@ -81,8 +80,6 @@ def _call(line: str) -> str | None:
         return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
     if found := _HELP.match(line):
         return f"{found[1]}{HELP}({found[2]!r}, {len(found[3])})"
-    if found := _HELP_BEFORE.match(line):
-        return f"{found[1]}{HELP}({found[3]!r}, {len(found[2])})"
     return None
 
 

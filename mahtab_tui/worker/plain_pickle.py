@@ -6,7 +6,6 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
-import fractions
 import io
 import pathlib
 import pickle
@@ -80,10 +79,7 @@ def _encode_default(value: Any) -> tuple[Any, ...] | None:
 
 
 _ENCODE: dict[type, Encode] = {
-    complex: lambda value: ("complex", value.real, value.imag),
-    range: lambda value: ("range", value.start, value.stop, value.step),
     decimal.Decimal: lambda value: ("Decimal", str(value)),
-    fractions.Fraction: lambda value: ("Fraction", value.numerator, value.denominator),
     collections.Counter: lambda value: ("Counter", dict(value)),
     collections.defaultdict: _encode_default,
     datetime.date: lambda value: ("date", value.isoformat()),
@@ -94,10 +90,7 @@ _ENCODE: dict[type, Encode] = {
     type(pathlib.Path()): lambda value: ("Path", str(value)),
 }
 _DECODE: dict[str, Callable[..., Any]] = {
-    "complex": complex,
-    "range": range,
     "Decimal": decimal.Decimal,
-    "Fraction": lambda above, below: fractions.Fraction(int(above), int(below)),
     "Counter": lambda counts: collections.Counter(dict(counts)),
     "defaultdict": lambda name, values: collections.defaultdict(_FACTORIES.get(name), values),
     "date": datetime.date.fromisoformat,

@@ -131,7 +131,7 @@ def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
         ("for x in y:\n    %time f(x)", "for x in y:\n    __mahtab_magic__('time', 'f(x)')"),
         ("obj?", "__mahtab_help__('obj', 1)"),
         ("df.head??", "__mahtab_help__('df.head', 2)"),
-        ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
+        ("df['a']?", "__mahtab_help__(\"df['a']\", 1)"),
         ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
     ],
 )

@@ -30,7 +30,7 @@ from .folder import ProgressCounter
 HIDDEN_REASON = "it contains text that was typed hidden"
 
 _WORD = 4
-"""Characters from which on a text is found inside others; a shorter one only as a whole string."""
+"""Characters of the shortest text that is not saved; a shorter one is found everywhere."""
 _LONG = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 
@@ -39,15 +39,12 @@ class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        known = {each for text in texts for each in (text, text.strip()) if each}
-        short = {text for text in known if len(text) < _WORD}
-        encoded = {form for text in known - short for form in _encoded(text)}
-        self._in_pickles = encoded | {form for text in short for form in _whole_strings(text)}
-        self._in_arrays = {form for form in encoded if len(form) >= _LONG}
-        self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
+        known = {each for text in texts for each in (text, text.strip()) if len(each) >= _WORD}
+        self._forms = {form for text in known for form in _encoded(text)}
+        self._in_arrays = {form for form in self._forms if len(form) >= _LONG}
 
     def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
-        if any(form in stream for form in self._in_pickles):
+        if any(form in stream for form in self._forms):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
 
@@ -65,13 +62,7 @@ class HiddenTexts:
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Empty a row's summary if it contains one of the texts."""
         data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
-        return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
-
-
-def _whole_strings(text: str) -> Iterator[bytes]:
-    data = text.encode("utf-8", "surrogatepass")
-    yield b"\x8c" + bytes([len(data)]) + data
-    yield b"C" + bytes([len(data)]) + data
+        return {**row, "summary": ""} if any(form in data for form in self._forms) else row
 
 
 def _encoded(text: str) -> Iterator[bytes]:

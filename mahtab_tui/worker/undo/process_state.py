@@ -289,25 +289,6 @@ def _note_new_filters() -> None:
             return
 
 
-def _pandas() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    pending = [("", sys.modules["pandas._config.config"]._global_config)]
-    for prefix, tables in pending:
-        for name, value in tables.items():
-            if type(value) is dict:
-                pending.append((f"{prefix}{name}.", value))
-            else:
-                found[prefix + name] = value
-    return found
-
-
-def _write_pandas(wanted: dict[str, Any]) -> None:
-    now = _pandas()
-    for name, value in wanted.items():
-        if name in now and now[name] is not value and now[name] != value:
-            sys.modules["pandas"].set_option(name, value)
-
-
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
@@ -323,12 +304,6 @@ _SETTINGS = (
         lambda: dump_plain(sys.modules["numpy.random"].get_state()),
         lambda wanted: sys.modules["numpy.random"].set_state(load_plain(wanted)),
     ),
-    Setting(
-        "numpy.printoptions",
-        lambda: sys.modules["numpy"].get_printoptions(),
-        lambda wanted: sys.modules["numpy"].set_printoptions(**wanted),
-    ),
-    Setting("pandas options", _pandas, _write_pandas),
 )
 
 
