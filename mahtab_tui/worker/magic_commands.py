@@ -20,7 +20,7 @@ from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
 from .toolbox import report_exit
 from .tracebacks import OUR_FOLDER
-from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
+from .variables import HIDDEN, describe_variable, variable_kind
 
 
 def _words(text: str) -> list[str]:
@@ -28,31 +28,14 @@ def _words(text: str) -> list[str]:
     return words
 
 
-_SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
-"""More words in names of secret environment variables."""
-_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-
-
-def _show_setting(name: str, value: str) -> str:
-    secret = name != "PWD" and (
-        looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
-    )
-    return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
-
-
 def _env(rest: str, caller: MagicContext) -> str | None:
     name, sign, value = rest.strip().partition("=")
     if sign:
         os.environ[name.strip()] = value.strip()
-        print(f"env: {_show_setting(name.strip(), value.strip())}")
         return None
-    if name:
-        if name not in os.environ:
-            raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
-        return os.environ[name]
-    for name, value in sorted(os.environ.items()):
-        print(_show_setting(name, value))
-    return None
+    if name not in os.environ:
+        raise KeyError(f"the environment has no {name}; to set it: %env NAME=VALUE")
+    return os.environ[name]
 
 
 def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ SUMMARIES = {
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
     "who": "%who: the names of the variables (%whos: with types and summaries)",
     "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
-    "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
+    "env": "%env NAME: a variable of the environment; %env NAME=VALUE sets it",
     "bash": "%%bash: run the cell as a shell script (%%sh, too)",
 }
 

@@ -319,29 +319,9 @@ def test_variables_are_listed(cells: Cells) -> None:
     assert cells.text("%whos") == "There are no variables.\n"
 
 
-def test_env_magic_reads_and_sets_variables_and_hides_secrets(cells: Cells) -> None:
-    cells.run("%env MAHTAB_TEST=a b=c")
+def test_env_magic_reads_and_sets_variables(cells: Cells) -> None:
+    assert cells.text("%env MAHTAB_TEST=a b=c") == ""
     assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
-    assert (
-        cells.text("import os\n%env MAHTAB_API_KEY=123\nos.environ['MAHTAB_API_KEY']")
-        == "env: MAHTAB_API_KEY=<hidden>\n'123'\n"
-    )
-    hidden = {
-        "MYSQL_PWD": "hunter2",
-        "GH_PAT": "hunter2",
-        "SLACK_WEBHOOK_URL": "https://h/hunter2",
-        "HTTPS_PROXY": "http://u:hunter2@p",
-    }
-    cells.run(f"os.environ.update({hidden!r})")
-    assert "hunter2" not in cells.text("%env")
-    assert "HTTPS_PROXY=http://<hidden>@p" in cells.text("%env").splitlines()
-    assert any(
-        line.startswith("PWD=") and "hidden" not in line
-        for line in cells.text("%env PWD=/x\n%env").splitlines()
-    )
-    listed = cells.text("%env").splitlines()
-    assert "MAHTAB_TEST=a b=c" in listed
-    assert "MAHTAB_API_KEY=<hidden>" in listed
     assert "the environment has no NOTHING_LIKE_IT" in cells.run("%env NOTHING_LIKE_IT").output
 
 
