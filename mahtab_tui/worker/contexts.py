@@ -195,8 +195,7 @@ def _read_folder(path: Path) -> ContextText:
                 texts.append((str(file.relative_to(path)), text))
     if not texts:
         raise ContextError(f"There are no text files in {path}.")
-    if len(notices) > _NOTICES:
-        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
+    notices[_NOTICES:] = []
     if omitted:
         notices.append(
             f"Files in {path} that are not text, or cannot be read, were left out: {omitted:,}."

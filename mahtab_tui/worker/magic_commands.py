@@ -47,11 +47,6 @@ def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
     return [each for each in listed if each["kind"] == "data"]
 
 
-def _who(rest: str, caller: MagicContext) -> None:
-    names = sorted(each["name"] for each in _list_variables(caller))
-    print("  ".join(names) or "There are no variables.")
-
-
 def _whos(rest: str, caller: MagicContext) -> None:
     rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
@@ -258,7 +253,6 @@ LINE_COMMANDS: dict[str, Command] = {
     "run": _run,
     "time": _time,
     "timeit": _timeit,
-    "who": _who,
     "whos": _whos,
 }
 

@@ -110,7 +110,7 @@ SUMMARIES = {
     "cd": "%cd FOLDER: change the working directory",
     "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace",
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
-    "who": "%who: the names of the variables (%whos: with types and summaries)",
+    "whos": "%whos: the variables with types and summaries",
     "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
     "env": "%env NAME: a variable of the environment; %env NAME=VALUE sets it",
     "bash": "%%bash: run the cell as a shell script (%%sh, too)",

@@ -19,7 +19,6 @@ from .stdlib import late_import
 _PLAIN = frozenset(
     (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
 )
-_FACTORIES = {each.__name__: each for each in (int, float, str, bool, list, dict, set, tuple)}
 _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
 """Names of pandas' own column types."""
 
@@ -72,16 +71,9 @@ def _encode_time(value: Any) -> tuple[Any, ...]:
     return type(value).__name__, text, value.tzinfo, value.fold
 
 
-def _encode_default(value: Any) -> tuple[Any, ...] | None:
-    factory = value.default_factory
-    name = next((name for name, known in _FACTORIES.items() if known is factory), "")
-    return ("defaultdict", name, dict(value)) if name or factory is None else None
-
-
 _ENCODE: dict[type, Encode] = {
     decimal.Decimal: lambda value: ("Decimal", str(value)),
     collections.Counter: lambda value: ("Counter", dict(value)),
-    collections.defaultdict: _encode_default,
     datetime.date: lambda value: ("date", value.isoformat()),
     datetime.datetime: _encode_time,
     datetime.time: _encode_time,
@@ -92,7 +84,6 @@ _ENCODE: dict[type, Encode] = {
 _DECODE: dict[str, Callable[..., Any]] = {
     "Decimal": decimal.Decimal,
     "Counter": lambda counts: collections.Counter(dict(counts)),
-    "defaultdict": lambda name, values: collections.defaultdict(_FACTORIES.get(name), values),
     "date": datetime.date.fromisoformat,
     "datetime": lambda text, zone, fold: datetime.datetime.fromisoformat(text).replace(
         tzinfo=zone, fold=fold

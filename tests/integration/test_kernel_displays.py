@@ -313,7 +313,6 @@ def test_autoreload_reloads_changed_modules_as_in_ipython(
 
 def test_variables_are_listed(cells: Cells) -> None:
     cells.run("import os\nn, text, _private = 1, 'abc', 2\ndef f(): ...")
-    assert cells.text("%who") == "n  text\n"
     assert cells.text("%whos") == "n     int  1\ntext  str  'abc'\n"
     cells.run("del n, text")
     assert cells.text("%whos") == "There are no variables.\n"
@@ -331,7 +330,7 @@ def test_shell_cells_and_lines_tell_their_exit_code(cells: Cells) -> None:
     lines = "x = !printf 'a\\nb'; exit 3\nx"
     assert cells.text(lines) == "exit code 3\n['a', 'b']\n"
     assert "There is no %bash." in cells.run("%bash echo").output
-    assert "There is no %%who." in cells.run("%%who\nx").output
+    assert "There is no %%whos." in cells.run("%%whos\nx").output
 
 
 def test_help_and_source_magics_work(cells: Cells) -> None:

@@ -209,8 +209,6 @@ TABLE = [
     ("df.head().ci", "city"),
     ("df.head()['pr", "price"),
     ("df.sort_values('price').to_cs", "to_csv"),
-    ("df.loc[0].ind", "index"),
-    ("df.loc[:, 'city'].str.lo", "lower"),
     ("df.city.value_counts().he", "head"),
     ("df.rolling(2).me", "mean"),
     ("df.to_csv('x', ind", "index="),

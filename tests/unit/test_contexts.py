@@ -141,14 +141,6 @@ def test_impossible_file_names_are_refused() -> None:
         read_context(Path("a\0b"))
 
 
-def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
-    for number in range(15):
-        (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
-    context = read_context(tmp_path)
-    assert len(context.notices) == 11
-    assert context.notices[-1] == "There are 5 more such notices."
-
-
 def test_lists_and_dicts_of_texts_become_documents() -> None:
     of_langchain = SimpleNamespace(page_content="of LangChain")
     documents = ["plain", b"bytes", of_langchain, {"text": "of a dict", "id": 3}, {"id": 4}, 5]

@@ -55,13 +55,6 @@ def test_frames_are_separate_although_they_share_columns_and_types(project: obje
     assert grouped(code) == sets("a", "b", "c")
 
 
-def test_possible_sharers_form_one_group_when_time_runs_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pickling, "_SECONDS", -1.0)
-    assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
-
-
 class KeepingKernel:
     def __init__(self) -> None:
         self.written: list[float] = []

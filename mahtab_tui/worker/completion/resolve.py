@@ -135,11 +135,6 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
         return value[constant]
     if _table_of(value) is None:
         raise _UnresolvedError
-    if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
-        parts = key.elts if isinstance(key, ast.Tuple) else [key]
-        if any(type(_constant(part, namespace)) in _PLAIN for part in parts):
-            return _library_instance("pandas", "Series")
-        return _library_instance("pandas", "DataFrame", value.table)
     if type(constant) is not str:
         return Instance(cls, _table_of(value))
     with suppress(_UnresolvedError):

@@ -7,7 +7,6 @@ import io
 import json
 import linecache
 import sys
-import time
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple
@@ -92,9 +91,6 @@ _UNCHANGING = (
     ("numpy", "dtype"),
 )
 
-_SECONDS = 20.0
-"""Seconds for walking through all objects; after that they become one group."""
-
 
 class Group(NamedTuple):
     names: list[str]
@@ -105,10 +101,7 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
     """Sort variables that share objects into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
-    if not graph.add(variables.values(), time.monotonic() + _SECONDS):
-        size = sum(node.memory.size for node in graph.nodes.values() if node.memory)
-        alone = [Group([name], 0) for name in variables if is_atom[name]]
-        return [*alone, Group([name for name in variables if not is_atom[name]], size)]
+    graph.add(variables.values())
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
     for address, inside in edges.items():
