@@ -26,6 +26,7 @@ def library_cells() -> Iterator[Cells]:
     ("setup", "change", "look"),
     [
         ("v = np.arange(6.0)", "v[:] = 0", "v.tolist()"),
+        ("v = np.arange(6.0)", "v.shape = (2, 3)", "v.tolist()"),
         ("v = np.arange(6)", "v.flags.writeable = False", "v.flags.writeable"),
         (
             "v = np.array([[1], 'x', None], dtype=object)",
@@ -265,7 +266,7 @@ def test_scikit_learn(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["v.shape = (2, 3)", "v.resize(9, refcheck=False); v[:] = 7"])
+@pytest.mark.parametrize("change", ["v.dtype = 'i8'", "v.resize(9, refcheck=False); v[:] = 7"])
 def test_array_of_another_layout_is_restored_by_value(library_cells: Cells, change: str) -> None:
     setup = "import numpy as np; v = np.arange(6.0); box = [v]"
     as_before(library_cells, setup, change, "v.tolist(), box[0] is v")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import marshal
 import sys
+import warnings
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from ..objects import get_if_loaded, is_subclass
@@ -12,17 +15,16 @@ from .memory import plain_array
 from .parts import Part, Read, Values, by_class, put_attributes
 
 
-def _layout(array: Any) -> Values:
+def _identity(array: Any) -> Values:
     """Tell an array from one that now lies at the address of an earlier one."""
     base, plain = get_if_loaded("numpy", "ndarray").base.__get__(array), plain_array(array)
-    layout = marshal.dumps((plain.shape, plain.strides), 2)
-    return [layout, plain.__array_interface__["data"][0], plain.dtype, base]
+    return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
 
 
 def _array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), plain_array(array)
-    values = [plain.flags.writeable]
+    values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
@@ -47,11 +49,25 @@ def _objects_in(array: Any) -> int:
 
 
 def _put_array(array: Any, values: Values) -> None:
-    writeable, *items = values
+    numpy = sys.modules["numpy"]
+    layout, writeable, *items = values
+    shape, strides = marshal.loads(layout)
+    plain = plain_array(array)
+    if (plain.shape, plain.strides) != (shape, strides):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions of NumPy deprecate this
+            # With these any shape fits. NumPy checks strides against the memory of the base, or,
+            # without one, of the array as it is now.
+            is_view = is_subclass(type(numpy.ndarray.base.__get__(array)), numpy.ndarray)
+            sizes = accumulate((*plain.shape[:0:-1],), mul, initial=plain.itemsize)
+            neutral = (0,) * plain.ndim if is_view else tuple(sizes)[: plain.ndim][::-1]
+            numpy.ndarray.strides.__set__(array, neutral)
+            numpy.ndarray.shape.__set__(array, shape)
+            numpy.ndarray.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
         plain = plain_array(array)
-        for index, item in zip(sys.modules["numpy"].ndindex(plain.shape), items):
+        for index, item in zip(numpy.ndindex(plain.shape), items):
             plain[index] = item
     _set_writeable(array, writeable)
 
@@ -135,7 +151,7 @@ def _put_random(value: Any, state: Any) -> None:
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (
-            Part(_layout),
+            Part(_identity),
             Part(_array, _put_array, size=_objects_in, has_memory=True),
         ),
         "numpy.random: Generator RandomState BitGenerator": (
