@@ -181,6 +181,7 @@ CompletionKind = Literal[
     "name",
     "file",
     "folder",
+    "magic",
     "command",
 ]
 

@@ -260,6 +260,7 @@ class Worker:
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
         )
+        self.environment.cloudpickle = cloudpickle
         self._save_settings = (
             {**frame, "folder": folder, "cloudpickle": cloudpickle},
             dict(self._executor.namespace),

@@ -173,7 +173,7 @@ def make_display(value: object) -> Display:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for find in (_from_figure, _from_image, _from_frame, _from_methods):
+    for find in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
         try:
             form = find(value)
         except Exception:  # raised by the object's code; other representations are tried
@@ -210,6 +210,15 @@ def _from_image(value: Any) -> tuple[str, str] | None:
         if (form := _from_methods(image)) is not None:
             return form
     return None
+
+
+def _from_bundle(value: Any) -> tuple[str, str] | None:
+    if find_in_class(type(value), "_repr_mimebundle_") is MISSING:
+        return None
+    bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])
+    if isinstance(bundle, tuple):
+        bundle = bundle[0]
+    return next(filter(None, (_encode(mime, bundle.get(mime)) for mime in MIMES)), None)
 
 
 def _from_frame(value: Any) -> tuple[str, str] | None:

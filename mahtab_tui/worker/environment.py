@@ -152,6 +152,12 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
     debugger.set_trace(sys._getframe().f_back)
 
 
+def post_mortem(traceback: TracebackType) -> None:
+    debugger = _debugger()
+    debugger.reset()
+    debugger.interaction(None, traceback)
+
+
 def _load_pdb() -> Any:
     pdb: Any = late_import("pdb")
     pdb.set_trace = set_trace
@@ -183,6 +189,7 @@ def _debugger() -> Any:
 _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.spawn".split()
 """Events after which another process writes to fd 1 and 2."""
 
+_STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
 _LOADED = 500
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
@@ -202,6 +209,7 @@ class CellEnvironment:
     ) -> None:
         self._main = main
         self._on_asyncio = on_asyncio
+        self.cloudpickle = ""
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
@@ -335,6 +343,8 @@ class CellEnvironment:
         elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
+        elif name in _STARTERS:
+            own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):
             _load_pdb()
 

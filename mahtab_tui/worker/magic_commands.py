@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import importlib
 import importlib.util
+import io
 import os
 import re
 import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any, Callable
 
+from . import environment
 from .compiling import compile_callable
-from .magics import MagicContext, Reloading
+from .displays import LARGEST_TEXT, Display, show
+from .magics import LINES, SHELL, SUMMARIES, MagicContext, Reloading, transform
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
 from .toolbox import report_exit
 from .tracebacks import OUR_FOLDER
-from .variables import HIDDEN, describe_variable, variable_kind
+from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
 
 
 def _words(text: str) -> list[str]:
@@ -28,14 +34,78 @@ def _words(text: str) -> list[str]:
     return words
 
 
+class CapturedOutput:
+    def __init__(self, stdout: str, stderr: str) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return self.stdout
+
+    def show(self) -> None:
+        sys.stdout.write(self.stdout)
+        sys.stderr.write(self.stderr)
+
+
+def _capture(rest: str, caller: MagicContext) -> None:
+    first, _, code = rest.partition("\n")
+    names = [word for word in _words(first) if not word.startswith("-")]
+    if len(names) > 1 or not all(map(str.isidentifier, names)):
+        raise ValueError("%%capture takes at most one name, as in %%capture printed")
+    run = compile_callable(code, "<%%capture>", *caller)
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        try:
+            run()
+        finally:
+            captured = CapturedOutput(stdout.getvalue(), stderr.getvalue())
+            caller.namespace.update(dict.fromkeys(names, captured))
+
+
+def _show_as(mime: str, before: str, after: str, rest: str, caller: MagicContext) -> None:
+    text = f"{before}{rest.partition(chr(10))[2].strip()}{after}\n"
+    show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
+
+
+def _run_program(program: str, rest: str, caller: MagicContext) -> None:
+    first, _, code = rest.partition("\n")
+    words = _words(f"{program} {first}")
+    if not words:
+        raise ValueError("%%script needs a program, as in %%script perl")
+    try:
+        ended = late_import("subprocess").run(words, input=code.encode(), check=False)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no program {words[0]}.") from None
+    report_exit(ended.returncode)
+
+
+_SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
+"""More words in names of secret environment variables."""
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+def _show_setting(name: str, value: str) -> str:
+    secret = name != "PWD" and (
+        looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
+    )
+    return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
+
+
 def _env(rest: str, caller: MagicContext) -> str | None:
     name, sign, value = rest.strip().partition("=")
+    if not sign:
+        name, sign, value = rest.strip().partition(" ")
     if sign:
         os.environ[name.strip()] = value.strip()
+        print(f"env: {_show_setting(name.strip(), value.strip())}")
         return None
-    if name not in os.environ:
-        raise KeyError(f"the environment has no {name}; to set it: %env NAME=VALUE")
-    return os.environ[name]
+    if name:
+        if name not in os.environ:
+            raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
+        return os.environ[name]
+    for name, value in sorted(os.environ.items()):
+        print(_show_setting(name, value))
+    return None
 
 
 def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
@@ -47,6 +117,14 @@ def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
     return [each for each in listed if each["kind"] == "data"]
 
 
+def _who(rest: str, caller: MagicContext) -> None:
+    print("  ".join(_who_ls(rest, caller)) or "There are no variables.")
+
+
+def _who_ls(rest: str, caller: MagicContext) -> list[str]:
+    return sorted(each["name"] for each in _list_variables(caller))
+
+
 def _whos(rest: str, caller: MagicContext) -> None:
     rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
@@ -56,16 +134,56 @@ def _whos(rest: str, caller: MagicContext) -> None:
         print("There are no variables.")
 
 
+def _lsmagic(rest: str, caller: MagicContext) -> None:
+    print("\n".join(SUMMARIES.values()))
+
+
+def _history(rest: str, caller: MagicContext) -> None:
+    for number, source in enumerate(builtins.__dict__["In"]):
+        if source:
+            print(f"{number}: {source}" if "-n" in rest else source)
+
+
+def _pwd(rest: str, caller: MagicContext) -> str:
+    return os.getcwd()
+
+
 def _cd(rest: str, caller: MagicContext) -> None:
     os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
     print(os.getcwd())
+
+
+_INSTEAD = {
+    "autosave": "the session is saved continuously",
+    "colors": "the theme sets the colours (F10)",
+    "config": "this is not IPython",
+    **dict.fromkeys(("gui", "matplotlib"), "figures are shown automatically"),
+    "pdb": "use %debug after an error",
+    "precision": "numbers are shown as Python formats them",
+    "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
+    "store": "variables live as long as the kernel; Ctrl+S on an open variable writes it to a file",
+    "unload_ext": "extensions are a feature of IPython",
+    "xmode": "`f` on an error shows its frames with the source",
+}
+
+
+def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
+    line = f"{name} {rest.partition(chr(10))[0]}".strip()
+    print(f"\x1b[2m%{line} does nothing here: {why}.\x1b[22m")
+
+
+def _pylab(rest: str, caller: MagicContext) -> None:
+    own: dict[str, Any] = {}
+    exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", own)
+    hidden = {"__builtins__", *builtins.__dict__}
+    caller.namespace.update({name: value for name, value in own.items() if name not in hidden})
 
 
 _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    def __init__(self, *, automatic: bool) -> None:
+    def __init__(self, *, automatic: bool = True) -> None:
         self._seen: dict[str, int] = {}
         self.automatic = automatic
 
@@ -128,16 +246,27 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 def _autoreload(rest: str, caller: MagicContext) -> None:
     mode = rest.strip()
     reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
-    if mode:
+    if not mode:
+        reloader.reload(caller.namespace)
+    elif mode in ("0", "1", "2", "3"):
         reloader.automatic = mode != "0"
     else:
-        reloader.reload(caller.namespace)
+        raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
 
 
 def _load_ext(rest: str, caller: MagicContext) -> None:
-    if rest.strip() != "autoreload":
-        raise ValueError("extensions are a feature of IPython; only autoreload is here")
-    Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
+    if rest.strip() == "autoreload":
+        Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
+    else:
+        _explain("load_ext", _INSTEAD["unload_ext"], rest, caller)
+
+
+def _aimport(rest: str, caller: MagicContext) -> None:
+    for name in rest.replace(",", " ").split():
+        package = name.lstrip("-").partition(".")[0]
+        importlib.import_module(name.lstrip("-"))
+        caller.namespace[package] = sys.modules[package]
+    Reloading.reloader = Reloading.reloader or Reloader()
 
 
 PIP = """\
@@ -182,7 +311,8 @@ def _run(rest: str, caller: MagicContext) -> None:
         raise ValueError("%run needs a file, as in %run script.py")
     path = os.path.abspath(os.path.expanduser(words[0]))
     if path.endswith(".ipynb"):
-        raise ValueError("%run runs Python files, not notebooks")
+        _run_notebook(path, words[0], caller)
+        return
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     own: dict[str, Any] = {"__name__": "__main__", "__file__": path, "__builtins__": __builtins__}
@@ -200,9 +330,51 @@ def _run(rest: str, caller: MagicContext) -> None:
         caller.namespace.update(made)
 
 
+def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
+    with open(path, encoding="utf-8") as file:
+        try:
+            cells = late_import("json").load(file)["cells"]
+            sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
+    for number, source in enumerate(sources, 1):
+        where = f"<{os.path.basename(path)}, code cell {number}>"
+        compile_callable(transform(source), where, *caller)()
+
+
+def _debug(rest: str, caller: MagicContext) -> None:
+    traceback = getattr(sys, "last_traceback", None)
+    if traceback is None:
+        raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
+    environment.post_mortem(traceback)
+
+
 def _bash(rest: str, caller: MagicContext) -> None:
     shell = "bash" if late_import("shutil").which("bash") else "sh"
     report_exit(late_import("subprocess").call([shell, "-c", rest]))
+
+
+def _run_command(command: str, rest: str, caller: MagicContext) -> None:
+    builtins.__dict__[SHELL](f"{command} {rest}", caller.namespace)
+
+
+def _system(rest: str, caller: MagicContext) -> object:
+    return builtins.__dict__[LINES](rest, caller.namespace)
+
+
+def _writefile(rest: str, caller: MagicContext) -> None:
+    first, _, text = rest.partition("\n")
+    words = _words(first)
+    paths = [word for word in words if word != "-a"]
+    if len(paths) != 1 or not text.strip():
+        raise ValueError(
+            "%%writefile needs a file, as in %%writefile notes.txt, and the text below it"
+        )
+    path, adds = os.path.expanduser(paths[0]), "-a" in words
+    existed = os.path.exists(path)
+    with open(path, "a" if adds else "w", encoding="utf-8") as file:
+        file.write(text if text.endswith("\n") else text + "\n")
+    print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
 
 
 def _time(source: str, caller: MagicContext) -> Any:
@@ -230,6 +402,15 @@ def _timeit(source: str, caller: MagicContext) -> None:
     )
 
 
+def _prun(source: str, caller: MagicContext) -> Any:
+    run = compile_callable(source, "<%prun>", *caller)
+    profile = late_import("cProfile").Profile()
+    try:
+        return profile.runcall(run)
+    finally:
+        late_import("pstats").Stats(profile).strip_dirs().sort_stats("tottime").print_stats(30)
+
+
 def duration(seconds: float) -> str:
     """Format a duration: ``1.23 ms``, ``45.6 ns``, ``1 min 2 s``."""
     if seconds >= 60:
@@ -242,18 +423,57 @@ def duration(seconds: float) -> str:
 
 Command = Callable[[str, MagicContext], Any]
 
+_ANY: dict[str, Command] = {"time": _time, "timeit": _timeit, "prun": _prun}
+
 LINE_COMMANDS: dict[str, Command] = {
+    **_ANY,
+    **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
+    **{
+        name: partial(_run_command, name)
+        for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
+    },
+    # A pager would wait for keys.
+    "less": partial(_run_command, "cat"),
+    "ll": partial(_run_command, "ls -l"),
+    "man": partial(_run_command, "man -P cat"),
+    "more": partial(_run_command, "cat"),
+    "aimport": _aimport,
     "autoreload": _autoreload,
     "cd": _cd,
+    "debug": _debug,
     "env": _env,
+    "hist": _history,
+    "history": _history,
     "load_ext": _load_ext,
-    "matplotlib": lambda rest, caller: None,
+    "lsmagic": _lsmagic,
     "pip": _pip,
+    "pwd": _pwd,
+    "pylab": _pylab,
     "reload_ext": _load_ext,
     "run": _run,
-    "time": _time,
-    "timeit": _timeit,
+    "set_env": _env,
+    "sx": _system,
+    "system": _system,
+    "who": _who,
+    "who_ls": _who_ls,
     "whos": _whos,
 }
 
-CELL_COMMANDS: dict[str, Command] = {"bash": _bash, "sh": _bash, "time": _time, "timeit": _timeit}
+CELL_COMMANDS: dict[str, Command] = {
+    **_ANY,
+    **{name: partial(_run_program, name) for name in ("perl", "ruby")},
+    **{
+        name: partial(_explain, f"%{name}", "a terminal cannot run or draw it")
+        for name in ("javascript", "js", "svg", "SVG")
+    },
+    **dict.fromkeys(("html", "HTML"), partial(_show_as, "text/html", "", "")),
+    **dict.fromkeys(("python", "python3"), partial(_run_program, f"'{sys.executable}' -")),
+    "bash": _bash,
+    "capture": _capture,
+    "file": _writefile,
+    "latex": partial(_show_as, "text/markdown", "```latex\n", "\n```"),
+    "markdown": partial(_show_as, "text/markdown", "", ""),
+    "script": partial(_run_program, ""),
+    "sh": _bash,
+    "writefile": _writefile,
+}

@@ -52,6 +52,7 @@ _ASSIGNED = re.compile(
 )
 _MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*)[ \t]*(.*)$")
 _HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
+_HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
 
 
 def transform(source: str) -> str:
@@ -80,6 +81,8 @@ def _call(line: str) -> str | None:
         return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
     if found := _HELP.match(line):
         return f"{found[1]}{HELP}({found[2]!r}, {len(found[3])})"
+    if found := _HELP_BEFORE.match(line):
+        return f"{found[1]}{HELP}({found[3]!r}, {len(found[2])})"
     return None
 
 
@@ -108,12 +111,24 @@ SUMMARIES = {
     "time": "%time CODE: run it once and show how long it took (%%time: the whole cell)",
     "timeit": "%timeit CODE: run it many times and show how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
     "cd": "%cd FOLDER: change the working directory",
-    "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace",
+    "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace (%run FILE.ipynb: a notebook's cells)",
+    "debug": "%debug: inspect the place where the last exception was raised",
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
-    "whos": "%whos: the variables with types and summaries",
+    "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
     "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
-    "env": "%env NAME: a variable of the environment; %env NAME=VALUE sets it",
+    "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
+    "history": "%history: earlier inputs (-n: numbered)",
+    "pwd": "%pwd: the working directory",
+    "ls": "%ls: list the working directory",
+    "capture": "%%capture NAME: run the cell without showing its output; NAME, if given, gets it (NAME.stdout, NAME.stderr)",
     "bash": "%%bash: run the cell as a shell script (%%sh, too)",
+    "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
+    "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell)",
+    "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
+    "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
+    "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
+    "lsmagic": "%lsmagic: this list",
 }
 
 

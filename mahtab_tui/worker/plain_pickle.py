@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
+import fractions
 import io
 import pathlib
 import pickle
@@ -19,6 +20,7 @@ from .stdlib import late_import
 _PLAIN = frozenset(
     (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
 )
+_FACTORIES = {each.__name__: each for each in (int, float, str, bool, list, dict, set, tuple)}
 _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
 """Names of pandas' own column types."""
 
@@ -71,9 +73,19 @@ def _encode_time(value: Any) -> tuple[Any, ...]:
     return type(value).__name__, text, value.tzinfo, value.fold
 
 
+def _encode_default(value: Any) -> tuple[Any, ...] | None:
+    factory = value.default_factory
+    name = next((name for name, known in _FACTORIES.items() if known is factory), "")
+    return ("defaultdict", name, dict(value)) if name or factory is None else None
+
+
 _ENCODE: dict[type, Encode] = {
+    complex: lambda value: ("complex", value.real, value.imag),
+    range: lambda value: ("range", value.start, value.stop, value.step),
     decimal.Decimal: lambda value: ("Decimal", str(value)),
+    fractions.Fraction: lambda value: ("Fraction", value.numerator, value.denominator),
     collections.Counter: lambda value: ("Counter", dict(value)),
+    collections.defaultdict: _encode_default,
     datetime.date: lambda value: ("date", value.isoformat()),
     datetime.datetime: _encode_time,
     datetime.time: _encode_time,
@@ -82,8 +94,12 @@ _ENCODE: dict[type, Encode] = {
     type(pathlib.Path()): lambda value: ("Path", str(value)),
 }
 _DECODE: dict[str, Callable[..., Any]] = {
+    "complex": complex,
+    "range": range,
     "Decimal": decimal.Decimal,
+    "Fraction": lambda above, below: fractions.Fraction(int(above), int(below)),
     "Counter": lambda counts: collections.Counter(dict(counts)),
+    "defaultdict": lambda name, values: collections.defaultdict(_FACTORIES.get(name), values),
     "date": datetime.date.fromisoformat,
     "datetime": lambda text, zone, fold: datetime.datetime.fromisoformat(text).replace(
         tzinfo=zone, fold=fold

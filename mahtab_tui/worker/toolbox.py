@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import codecs
+import json
 import os
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .control import Host, make_host_function
@@ -39,12 +42,26 @@ def needs_terminal(command: str) -> bool:
         return False
     program = os.path.basename(words[0])
     if program == "git":
-        given = ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
-        return words[1:2] == ["commit"] and not any(word.startswith(given) for word in words)
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    if program in _FULL_SCREEN or program == os.path.basename(editor.partition(" ")[0]):
+        return _git_needs_terminal(words[1:])
+    editor = _editor()
+    if program in _FULL_SCREEN or (editor and program == os.path.basename(editor[0])):
         return True
     return program in _BARE_ONLY and len(words) == 1
+
+
+def _editor() -> list[str]:
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    return list(late_import("shlex").split(chosen))
+
+
+def _git_needs_terminal(words: list[str]) -> bool:
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command == "commit":
+        without = ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
+        return not any(word.startswith(without) for word in words)
+    if command in ("rebase", "add", "checkout", "restore", "reset", "stash"):
+        return not {"-p", "-i", "--patch", "--interactive"}.isdisjoint(words)
+    return command in ("mergetool", "difftool")
 
 
 def _run_shell(command: str, names: dict[str, Any] | None = None) -> None:
@@ -106,7 +123,7 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Example: print(read("app.py", 10, 40)).
     """
     # Split at newlines only, not at form feeds, so that line numbers match those of editors.
-    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]
+    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
@@ -123,7 +140,7 @@ def edit(path: str, old: str, new: str) -> None:
     """
     if not old:
         raise ValueError("old is empty: say what to replace")
-    before = _text(path)
+    before, encoding = _text(path)
     end = "\r\n" if before.count("\r\n") * 2 > before.count("\n") else "\n"
     if old not in before:
         old = _LINE_END.sub(end, old)
@@ -136,7 +153,7 @@ def edit(path: str, old: str, new: str) -> None:
             f"{path}: the text to replace occurs {count} times; include more of the text around it"
         )
     after = before.replace(old, new)
-    _write(path, after)
+    _write(path, after, encoding)
     diff = late_import("difflib").unified_diff(
         before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
     )
@@ -164,14 +181,31 @@ def create(name: str, content: str) -> None:
     _reload(name)
 
 
-def _text(path: str) -> str:
-    """Return a file's text, which preserves invalid bytes."""
+def _text(path: str) -> tuple[str, str]:
+    """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
-        return file.read().decode("utf-8", "surrogateescape")
+        data = file.read()
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif 2 * invalid > sum(each > "\x7f" for each in text):
+        encoding = "cp1252"
+    else:
+        return text, "utf-8"
+    with suppress(UnicodeDecodeError):
+        return data.decode(encoding), encoding
+    return text, "utf-8"
 
 
-def _write(path: str, text: str) -> None:
+def _write(path: str, text: str, encoding: str) -> None:
     """Replace a file's text atomically, keeping its mode and links."""
+    try:
+        data = text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed"
+        ) from None
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
     handle, draft = late_import("tempfile").mkstemp(
@@ -179,7 +213,7 @@ def _write(path: str, text: str) -> None:
     )
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+            file.write(data)
         os.chmod(draft, mode)
         os.replace(draft, target)
     except BaseException:
@@ -212,6 +246,52 @@ def _reload(path: str) -> None:
                 print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
             else:
                 print(f"{name} was reloaded")
+
+
+_TITLE = 120
+
+
+def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
+    """Return the newest Claude Code conversations of the working directory: id, time, title, messages, path.
+
+    limit: at most this many. Empty if there are none.
+    Example: load_claude_sessions()[0]["title"].
+    """
+    folder = os.path.expanduser("~/.claude/projects/") + re.sub("[^A-Za-z0-9]", "-", os.getcwd())
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".jsonl")]
+        paths = [os.path.join(folder, name) for name in names]
+        paths.sort(key=os.path.getmtime, reverse=True)
+    except OSError:
+        return []
+    return [_describe_session(path) for path in paths[:limit]]
+
+
+def _describe_session(path: str) -> dict[str, Any]:
+    title, moment, messages = "", "", 0
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                entry = json.loads(line)
+                kind, content = entry["type"], entry["message"]["content"]
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue
+            if kind not in ("user", "assistant"):
+                continue
+            messages += 1
+            moment = str(entry.get("timestamp") or moment)
+            if isinstance(content, list):
+                parts = (part for part in content if isinstance(part, dict))
+                content = " ".join(str(part.get("text", "")) for part in parts)
+            if not title and kind == "user":
+                title = " ".join(str(content).split())[:_TITLE]
+    return {
+        "id": os.path.splitext(os.path.basename(path))[0],
+        "time": moment,
+        "title": title,
+        "messages": messages,
+        "path": path,
+    }
 
 
 def ask(prompt: str) -> str:
@@ -266,9 +346,25 @@ def usage() -> str:
     return mark_as_text(str(Host.call("usage", {})))
 
 
+def open_in_editor(path: str) -> None:
+    """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
+
+    Raises RuntimeError if there is no terminal or no editor.
+    Example: open_in_editor("app.py").
+    """
+    editor = _editor()
+    if not editor:
+        editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
+    if not editor:
+        raise RuntimeError("No editor found; set EDITOR")
+    code = Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
+    if code:
+        print(f"{editor[0]} ended with exit code {code}")
+
+
 _FUNCTIONS = (
-    *(read, edit, create, peek, grep, partition, display, table_rows, ask),
-    *(rlm, arlm, private, usage),
+    *(read, edit, create, open_in_editor, peek, grep, partition, display, table_rows, ask),
+    *(rlm, arlm, private, usage, load_claude_sessions),
 )
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)

@@ -130,7 +130,7 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
     screen = start(env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
     before = attributes(screen)
     screen.idle()
-    screen.enter("!./myedit x.py")
+    screen.enter("open_in_editor('x.py')")
     lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
     if number == signal.SIGKILL:  # it cannot put back what it has done
         os.kill(lent, number)

@@ -203,7 +203,7 @@ def test_program_borrows_the_terminal_and_returns_it(
     screen.enter("print('shown', 'before')", "shown before")
     for number, (code, program) in enumerate(
         [
-            ("!myedit x.py", "myedit x.py"),
+            ("open_in_editor('x.py')", "myedit x.py"),
             ("!vim x.py", "vim x.py"),
             ("!git commit -v", "git commit -v"),
         ],

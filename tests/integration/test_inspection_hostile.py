@@ -350,6 +350,14 @@ def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:
     assert len(odd.look.source(named("f")).doc) == 400_000
 
 
+def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
+    odd.run(
+        "import os, tempfile, types\npipe = types.ModuleType('pipe'); pipe.__file__ = tempfile.mkdtemp() + '/x.py'; os.mkfifo(pipe.__file__)"
+    )
+    source = odd.look.source(named("pipe"))
+    assert (source.source, source.where.endswith("x.py")) == ("", True)
+
+
 def test_custom_version_class_is_read_without_running_its_code(
     odd: Looking,
 ) -> None:
@@ -359,6 +367,8 @@ def test_custom_version_class_is_read_without_running_its_code(
     odd.run(
         "own = types.ModuleType('own'); own.__version__ = Version('2.13.0+cpu'); number = types.ModuleType('number'); number.__version__ = 3"
     )
+    signatures = [odd.look.source(named(name)).signature for name in ("own", "number")]
+    assert signatures == ["version 2.13.0+cpu", ""]
     summaries = {variable.name: variable.summary for variable in odd.cells.kernel.variables()}
     assert [summaries[name] for name in ("own", "number", "asked")] == ["2.13.0+cpu", "", "0 items"]
 

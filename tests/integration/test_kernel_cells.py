@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells
+from tests.integration.kernels import Cells, running
 
 
 def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
@@ -145,6 +147,44 @@ os.wait();
     assert cells.text(code) == "none runs\n" * 3
 
 
+def test_context_variables_set_by_a_cell_persist_in_the_next_one(cells: Cells) -> None:
+    cells.run(
+        "import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);"
+    )
+    assert cells.text("v.get()") == "1\n"
+    assert cells.text("v.set(2); await asyncio.sleep(0, v.get())") == "2\n"
+    assert cells.text("v.get()") == "2\n"
+
+
+def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(cells: Cells) -> None:
+    cells.run("import asyncio\nasync def f(): pass\nc = f()")
+    cells.run("await asyncio.sleep(0)\nasyncio.run(f())")
+    assert "awaited" not in cells.run("1 / 0").output  # that frees the coroutine
+    assert (
+        cells.text("f()\nawait c")
+        == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+    )
+
+
+def test_spawned_processes_can_use_functions_and_classes_of_cells(cells: Cells) -> None:
+    cells.run(
+        """
+from concurrent.futures import ProcessPoolExecutor
+import multiprocessing, os, threading
+lock, base = threading.Lock(), 10
+class Boxed:
+    def __init__(self, value): self.value = base + value
+def box(value): return Boxed(value)
+def unbox(boxed): return boxed.value
+def locks(value): return lock.locked()"""
+    )
+    code = "with ProcessPoolExecutor(1, multiprocessing.get_context('{}')) as pool: print({})"
+    # A class goes there and comes back as itself, although one function uses what cannot be sent.
+    calls = "isinstance(pool.submit(box, 1).result(), Boxed), pool.submit(unbox, Boxed(2)).result()"
+    for method in ("spawn", "forkserver"):
+        assert cells.text(code.format(method, calls)) == "True 12\n"
+
+
 def test_traceback_shows_the_cells_lines_and_no_internal_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")
@@ -200,6 +240,14 @@ def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:
     assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
 
 
+def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
+    cells.run("def f():\n    return 'here'")
+    assert (
+        cells.text("import inspect; print(inspect.getsource(f))")
+        == "def f():\n    return 'here'\n\n"
+    )
+
+
 def test_changes_name_bound_and_deleted_names_even_after_a_failure(cells: Cells) -> None:
     assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {
         "x": "added",
@@ -241,6 +289,13 @@ def test_variables_and_details_are_available_while_a_cell_runs(cells: Cells) -> 
     assert seen[-1] == "42"
 
 
+def test_users_displayhook_is_used_and_preserved(cells: Cells) -> None:
+    cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
+    assert cells.text("5") == "shown 5\n"
+    cells.run("sys.displayhook = None")
+    assert cells.text("5") == "5\n"
+
+
 def test_screen_width_and_colour_reach_the_code(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert cells.text("import shutil; tuple(shutil.get_terminal_size())") == "(117, 33)\n"
@@ -279,6 +334,19 @@ def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
 
 
-def test_users_displayhook_is_used_and_preserved(cells: Cells) -> None:
-    cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
-    assert cells.text("5") == "shown 5\n"
+def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
+    class Resized(LocalLauncher):
+        def start(
+            self,
+            executable: str,
+            cwd: str,
+            size: tuple[int, int],
+            wire: ConnectionState,
+        ) -> Process:
+            process = super().start(executable, cwd, size, wire)
+            kernel.set_size(117, 33)
+            return process
+
+    kernel = ProcessKernel(launcher=Resized())
+    with running(kernel) as cells:
+        assert cells.text("import shutil; print(*shutil.get_terminal_size())") == "117 33\n"

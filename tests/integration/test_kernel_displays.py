@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ def test_rich_output_is_coloured_text(cells: Cells) -> None:
         "def _repr_png_(self): return 'not base64!'",
         "def _repr_png_(self): return b'x' * 6_000_000",
         "def _repr_markdown_(self): return None",
+        "def _repr_mimebundle_(self, include, exclude): return {'text/plain': 'x'}",
+        "def _repr_mimebundle_(self): return {}",
         "def __rich__(self): raise ValueError",
         "def __getattr__(self, name): return lambda *given, **named: '<table><tr><td>1</table>'",
     ],
@@ -190,6 +193,15 @@ def test_tool_results_are_displayed_verbatim(cells: Cells, project: Path) -> Non
     assert cells.text("'7'") == "'7'\n"
 
 
+def test_only_the_latest_tool_texts_are_remembered(cells: Cells) -> None:
+    cells.run(
+        "long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)"
+    )
+    assert "characters 0 to 7,000,001" in cells.text("last")[:60]
+    assert cells.text("first").startswith("'[characters")
+    assert cells.text("a = peek('a\\nb')\nfor n in range(100): peek('c\\nd')\na").startswith("'[")
+
+
 def test_help_is_shown_from_its_start(cells: Cells) -> None:
     (shown,) = show(cells, "len?")
     assert (shown.mime, shown.data) == ("text/plain", "")
@@ -213,6 +225,11 @@ def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
     assert cells.run("None").output == ""
     assert cells.text("sorted(Out)") == "[1, 2, 3, 4]\n"
     assert {variable.name for variable in cells.kernel.variables()} == set()
+
+
+def test_internal_session_code_is_not_an_input(cells: Cells) -> None:
+    cells.kernel.execute("'own'", cell=0, on_output=lambda kind, text: None)
+    assert cells.text("In") == "['', 'In']\n"
 
 
 def test_time_magic_reports_the_duration_and_returns_the_value(cells: Cells) -> None:
@@ -266,6 +283,15 @@ def test_script_runs_and_its_names_stay(cells: Cells, project: Path) -> None:
     assert cells.text("y") == "1\n"
 
 
+def test_post_mortem_uses_the_input_line(cells: Cells) -> None:
+    cells.run("def f(secret):\n    return 1 / 0\n")
+    assert "nothing to debug" in cells.run("%debug").output
+    cells.run("f(42)")
+    answers = iter(["p secret + 1", "q"])
+    cells.host.answer = lambda name, args: next(answers)
+    assert "43" in cells.text("%debug")
+
+
 def test_packages_are_installed_into_the_kernel_s_environment(cells: Cells) -> None:
     output = cells.text("%pip --version")
     assert "pip " in output
@@ -275,13 +301,27 @@ def test_packages_are_installed_into_the_kernel_s_environment(cells: Cells) -> N
 def test_unknown_magic_error_lists_the_known_ones(cells: Cells) -> None:
     output = cells.run("%nonsense x").output
     assert "There is no %nonsense." in output
-    assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "pip"))
+    assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "debug", "pip"))
     assert "magic_commands" not in output
 
 
-def test_matplotlib_magic_is_accepted_and_extensions_are_not(cells: Cells) -> None:
-    assert cells.text("%matplotlib inline\n41 + 1") == "42\n"
-    assert "extensions are a feature of IPython" in cells.run("%load_ext sql").output
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%matplotlib inline",
+        "%config InlineBackend.figure_format = 'retina'",
+        "%store -r",
+        "%xmode Verbose",
+    ],
+)
+def test_ignored_notebook_magic_prints_one_muted_line_and_the_cell_runs(
+    cells: Cells, line: str
+) -> None:
+    result = cells.run(f"kept = 41\n{line}\nkept + 1")
+    warning, value, rest = result.output.split("\n")
+    assert (result.status, value, rest) == ("ok", "42", "")
+    assert warning.startswith(f"\x1b[2m{line} ")
+    assert warning.endswith(".\x1b[22m")
 
 
 def test_autoreload_reloads_changed_modules_as_in_ipython(
@@ -293,7 +333,7 @@ def test_autoreload_reloads_changed_modules_as_in_ipython(
     cells.run(f"import sys; sys.path.append({str(away.parent)!r})")
     assert (
         cells.text(
-            "%load_ext autoreload\n%autoreload 2\nimport mine\nfrom elsewhere import f\nmine.f(), f()"
+            "%load_ext autoreload\n%autoreload 2\n%aimport mine\nfrom elsewhere import f\nmine.f(), f()"
         )
         == "(1, 1)\n"
     )
@@ -309,28 +349,144 @@ def test_autoreload_reloads_changed_modules_as_in_ipython(
     change(3)
     assert cells.text("mine.f(), f()") == "(2, 2)\n"
     assert cells.text("%autoreload\nmine.f(), f()").endswith("\n(3, 3)\n")
+    assert "takes 2 (on)" in cells.run("%autoreload 7").output
+
+
+def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project: Path) -> None:
+    sources = [
+        "import asyncio\ny = x + 1",
+        ["%pwd\n", "z = await asyncio.sleep(0, y)\n", "print('z is', z)\n", "z"],
+        "1 / 0",
+        "late = 1",
+    ]
+    notebook: dict[str, Any] = {
+        "nbformat": 4,
+        "cells": [{"cell_type": "markdown", "source": "# not code ="}],
+    }
+    notebook["cells"] += [{"cell_type": "code", "source": source} for source in sources]
+    (project / "nb.ipynb").write_text(json.dumps(notebook))
+    cells.run("x = 1")
+    result = cells.run("%run nb.ipynb")
+    assert result.output.startswith("z is 2\nTraceback")
+    assert "nb.ipynb, code cell 3" in result.output
+    assert cells.text("x, y, z, 'late' in globals()") == "(1, 2, 2, False)\n"
+    (project / "nb.ipynb").write_text("not JSON")
+    assert "nb.ipynb is not a notebook" in cells.run("%run nb.ipynb").output
 
 
 def test_variables_are_listed(cells: Cells) -> None:
     cells.run("import os\nn, text, _private = 1, 'abc', 2\ndef f(): ...")
+    assert cells.text("%who") == "n  text\n"
     assert cells.text("%whos") == "n     int  1\ntext  str  'abc'\n"
+    assert cells.text("%who_ls") == "['n', 'text']\n"
     cells.run("del n, text")
     assert cells.text("%whos") == "There are no variables.\n"
+    assert "%pip install" in cells.text("%lsmagic")
 
 
-def test_env_magic_reads_and_sets_variables(cells: Cells) -> None:
-    assert cells.text("%env MAHTAB_TEST=a b=c") == ""
+def test_env_magic_reads_and_sets_variables_and_hides_secrets(cells: Cells) -> None:
+    cells.run("%env MAHTAB_TEST=a b=c")
     assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
+    assert (
+        cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']")
+        == "env: MAHTAB_API_KEY=<hidden>\n'123'\n"
+    )
+    hidden = {
+        "MYSQL_PWD": "hunter2",
+        "GH_PAT": "hunter2",
+        "SLACK_WEBHOOK_URL": "https://h/hunter2",
+        "HTTPS_PROXY": "http://u:hunter2@p",
+    }
+    cells.run(f"os.environ.update({hidden!r})")
+    assert "hunter2" not in cells.text("%env")
+    assert "HTTPS_PROXY=http://<hidden>@p" in cells.text("%env").splitlines()
+    assert any(
+        line.startswith("PWD=") and "hidden" not in line
+        for line in cells.text("%env PWD=/x\n%env").splitlines()
+    )
+    listed = cells.text("%env").splitlines()
+    assert "MAHTAB_TEST=a b=c" in listed
+    assert "MAHTAB_API_KEY=<hidden>" in listed
     assert "the environment has no NOTHING_LIKE_IT" in cells.run("%env NOTHING_LIKE_IT").output
 
 
-def test_shell_cells_and_lines_tell_their_exit_code(cells: Cells) -> None:
-    script = "%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3"
-    assert cells.text(script) == "{1}\n{2}\nexit code 3\n"
-    lines = "x = !printf 'a\\nb'; exit 3\nx"
-    assert cells.text(lines) == "exit code 3\n['a', 'b']\n"
+def test_history_magic_lists_inputs(cells: Cells) -> None:
+    cells.run("x = 1\ny = 2")
+    assert cells.text("%history") == "x = 1\ny = 2\n%history\n"
+    assert cells.text("%hist -n").startswith("1: x = 1\ny = 2\n2: %history\n")
+
+
+def test_file_and_script_magics_work(cells: Cells, project: Path) -> None:
+    assert cells.text("%%writefile notes.txt\na {b}\n\nc") == "wrote notes.txt\n"
+    assert (project / "notes.txt").read_text() == "a {b}\n\nc\n"
+    assert cells.text("%%writefile -a notes.txt\nd") == "added to notes.txt\n"
+    assert (project / "notes.txt").read_text() == "a {b}\n\nc\nd\n"
+    assert "needs a file" in cells.run("%%writefile\nd").output
+    assert "the text below it" in cells.run("%%writefile notes.txt\n").output
+    assert (project / "notes.txt").read_text().endswith("d\n")
+    assert cells.text("%ls notes*") == "notes.txt\n"
+    assert cells.text("name = 'notes.txt'\n%ls {name}") == "notes.txt\n"
+    assert cells.text("%pwd") == f"{str(project)!r}\n"
+    assert (
+        cells.text("%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3")
+        == "{1}\n{2}\nexit code 3\n"
+    )
     assert "There is no %bash." in cells.run("%bash echo").output
-    assert "There is no %%whos." in cells.run("%%whos\nx").output
+    assert "There is no %%who." in cells.run("%%who\nx").output
+
+
+@pytest.mark.parametrize(
+    ("code", "prints"),
+    [
+        ("%mkdir made\n%cp -r made other\n%ls", "made\nother\n"),
+        ("%%file a.txt\nwords\n", "wrote a.txt\n"),
+        ("!printf words > a.txt\n%cat a.txt", "words"),
+        ("%%script sh -s one\necho $1; exit 3", "one\nexit code 3\n"),
+        ("%%python\nprint(6 * 7)", "42\n"),
+        ("%sx echo words", "['words']\n"),
+        ("x = !printf 'a\\nb'; exit 3\nx", "exit code 3\n['a', 'b']\n"),
+        (
+            "%%javascript\nalert(1)",
+            "\x1b[2m%%javascript does nothing here: a terminal cannot run or draw it.\x1b[22m\n",
+        ),
+    ],
+)
+def test_more_notebook_magics_work(cells: Cells, project: Path, code: str, prints: str) -> None:
+    assert cells.text(code) == prints
+
+
+def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
+    for magic, mime in (
+        ("html", "text/html"),
+        ("markdown", "text/markdown"),
+        ("latex", "text/markdown"),
+    ):
+        (shown,) = cells.run(f"%%{magic}\n<b>x</b>").displays
+        assert (shown.mime, "<b>x</b>" in shown.data) == (mime, True)
+
+
+def test_profiling_and_pylab_magics_work(cells: Cells) -> None:
+    assert "function calls" in cells.text("%prun sorted(range(100))")
+    assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
+    assert (
+        cells.text("%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])")
+        == "('matplotlib.pyplot', True, 3)\n"
+    )
+
+
+def test_capture_magic_stores_printed_output(cells: Cells) -> None:
+    assert (
+        cells.text(
+            "%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx"
+        )
+        == ""
+    )
+    assert cells.text("printed.stdout, printed.stderr, x") == "('a\\n', 'b\\n', 1)\n"
+    assert cells.text("printed.show()") == "a\nb\n"
+    assert cells.text("%%capture --no-stderr\nprint('a')") == ""
+    assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
+    assert cells.text("print(printed)") == "so far\n\n"
+    assert "takes at most one name" in cells.run("%%capture a b\n1").output
 
 
 def test_help_and_source_magics_work(cells: Cells) -> None:

@@ -251,8 +251,11 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
         ({"tree": 7}, "no option 'tree', and a value of type int is no text"),
         ({"tree": len}, "The context 'tree': A value of type builtin_function"),
+        ({"api_base": "a"}, "no option 'api_base'. If it is a text for the model, pass contexts="),
         ({"max_iterations": 7}, "no option 'max_iterations'"),
         ({"github_token": "x" * 40}, "github_token looks like a secret and is sent to no model"),
+        ({"mail": "sk-" + "a1" * 20}, "The value of mail looks like a secret"),
+        ({"mail": b"ghp_" + b"a1" * 18}, "The value of mail looks like a secret"),
         ({"contexts": {"grep": "a"}}, "a search has that name already"),
     ],
 )

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
-from tests.integration.kernels import PATIENCE, Cells, interpreters
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelState
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interpreters
 from tests.integration.saving import SavedSession, listed, restored
 from tests.waiting import alive, descendants, wait_for
 
@@ -279,18 +280,22 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
     limited: SavedSession,
 ) -> None:
     first = limited.kernel()
-    first.host.answer = lambda name, args: "hunter two/2"
-    first.text("import base64, getpass, json, numpy as np\nword = getpass.getpass('Key: ')")
+    first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
     first.text(
-        "x, other = 1, 'quiz'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
+        "import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')"
+    )
+    first.text(
+        "x, other, answer = 1, 'quiz', 'q'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
         "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); told = json.dumps({'word': word + chr(34)})\n"
         "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
         "def use(word=word): return word"
     )
     _, missing = limited.again(first)
     names = (
+        "answer",
         "header",
         "inside",
+        "pin",
         "raw",
         "shared",
         "told",
@@ -401,6 +406,14 @@ def test_killed_writer_is_reported_and_preserves_the_saved_variables(
     assert errors == ["the process that writes them was killed"]
     assert (limited.folder / "index.json").read_bytes() == before
     assert first.text("v") == "'old'\n"
+
+
+def test_cells_run_during_saving(limited: SavedSession) -> None:
+    first = limited.kernel()
+    thread, _ = writing(first, limited)
+    assert first.text("1 + 1") == "2\n"
+    assert thread.is_alive()
+    thread.join()
 
 
 def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
@@ -526,3 +539,23 @@ def test_saved_files_are_private_to_the_user(limited: SavedSession) -> None:
     limited.keep(first)
     assert limited.folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in limited.folder.iterdir()} == {0o600}
+
+
+def test_twenty_thousand_names_use_two_files(limited: SavedSession) -> None:
+    first = limited.kernel()
+    first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
+    cells, missing = limited.again(first)
+    assert missing == {}
+    assert len(limited.files()) == 1
+    assert cells.text("v0, v19999") == "([0], [19999])\n"
+
+
+def test_in_process_kernel_saves_nothing() -> None:
+    kernel: Kernel = InProcessKernel({})
+    kernel.start(RecordingHost())
+    try:
+        assert kernel.saved_namespace() is None
+        with pytest.raises(KernelError, match="not saved"):
+            kernel.keep((), (), 1.0)
+    finally:
+        kernel.close()

@@ -85,6 +85,13 @@ def test_other_references_see_the_restored_object(cells: Cells) -> None:
     assert cells.text("v is w['v'] is f(), v, id(v) == address") == "(True, [1], True)\n"
 
 
+def test_self_reference_and_removed_items_keep_their_identity(
+    cells: Cells,
+) -> None:
+    undone(cells, "v = [[1]]; v.append(v); inner = v[0]", "del v[0]; v.append(5); inner.append(9)")
+    assert cells.text("v[0] is inner, v[1] is v, len(v), inner") == "(True, True, 2, [1])\n"
+
+
 def test_object_referenced_only_by_a_changed_one_is_restored(cells: Cells) -> None:
     undone(
         cells,
@@ -223,6 +230,24 @@ def test_no_checkpoint_survives_its_kernel(cells: Cells) -> None:
         cells.kernel.undo(1)
 
 
+def test_kernel_killed_during_an_undo_gives_one_sentence(cells: Cells) -> None:
+    cells.text(
+        "class Slow:\n    def __hash__(self):\n        import time\n        if slow: print('hashing', flush=True); time.sleep(60)\n        return 1\nslow = False\nv = {Slow(): 1}"
+    )
+    cells.text("v[1] = 2; slow = True")
+
+    def kill() -> None:
+        cells.host.wait_for_late("hashing")
+        cells.kernel.kill()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    with pytest.raises(KernelError):
+        cells.kernel.undo(cells.number)
+    killing.join()
+    assert cells.text("1 + 1") == "2\n"
+
+
 def test_hanging_reconstruction_is_stopped_and_nothing_changes(
     cells: Cells,
 ) -> None:
@@ -276,6 +301,16 @@ def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
 
+def test_twenty_thousand_names_can_be_undone(cells: Cells) -> None:
+    cells.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
+    done = undone(
+        cells, "1", "for i in range(0, 20_000, 100): globals()[f'v{i}'].append(1)\ndel v7"
+    )
+    assert done.exact
+    assert len(done.changes) == 202  # and the loop's own name
+    assert cells.text("v100, v7, v19900") == "([100], [7], [19900])\n"
+
+
 def test_interrupted_undo_leaves_nothing_halfway(cells: Cells) -> None:
     cells.text("many = {i: [i] for i in range(20_000)}; n = 1")
     cells.text("for each in many.values(): each.append(1)\nn = 2")
@@ -294,6 +329,32 @@ def test_interrupted_undo_leaves_nothing_halfway(cells: Cells) -> None:
         stop.set()
         pest.join()
     assert cells.text("n, sum(map(len, many.values()))") == "(1, 20000)\n"
+
+
+def test_pipes_and_ports_are_closed(cells: Cells) -> None:
+    code = "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)"
+    cells.text(code)
+    assert cells.text("p.stdin.write(b'x')\np.stdin.close()\np.wait(20)") == "0\n"
+    assert (
+        cells.text(
+            "import socket; s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]\nport > 0"
+        )
+        == "True\n"
+    )
+    assert (
+        cells.text(
+            "s.close()\ntry:\n    socket.create_connection(('127.0.0.1', port), 5)\nexcept ConnectionRefusedError:\n    print('free')"
+        )
+        == "free\n"
+    )
+
+
+def test_undo_after_reset_knows_only_the_new_kernel(cells: Cells) -> None:
+    cells.text("v = 1")
+    cells.kernel.reset()
+    assert cells.kernel.undo_steps() == ()
+    with pytest.raises(KernelError, match="cannot be undone"):
+        cells.kernel.undo(1)
 
 
 def test_disabled_undo_stores_nothing(project: Path) -> None:

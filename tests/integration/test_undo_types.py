@@ -1,8 +1,10 @@
-"""Undo by type: arrays, tables and other libraries; and random programs."""
+"""Undo by type: the standard library, arrays and tables, libraries; and random programs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,46 @@ from mahtab_tui.worker.undo.checkpoint import dump_state, load_state
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.undo import kinds, undone
 from tests.random_undo import difference, prepared
+
+_SOURCE = Path(__file__).parents[1] / "undo_types.py"
+_DIGESTS = "__import__('undo_types').write({name: globals()[name] for name in NAMES}, PATH)"
+
+
+def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) -> None:
+    Path("site-packages").mkdir()
+    Path("site-packages/undo_types.py").write_text(_SOURCE.read_text())
+    cells.text(
+        f"import sys; sys.path.insert(0, {str(Path('site-packages').resolve())!r}); import undo_types; globals().update(undo_types.make())"
+    )
+    names = json.loads(
+        cells.text(
+            "import json; print(json.dumps([name for name in globals() if name.startswith('of_')]))"
+        ).splitlines()[-1]
+    )
+    assert len(names) > 300
+
+    def digests(number: int) -> dict[str, str]:
+        path = Path(f"digests{number}.json").resolve()
+        cells.text(_DIGESTS.replace("NAMES", repr(names)).replace("PATH", repr(str(path))))
+        found: dict[str, str] = json.loads(path.read_text())
+        return found
+
+    digests(0)  # looking at an object for the first time may change it
+    before = digests(1)
+    cells.text("\n".join(f"undo_types.change({name})" for name in names))
+    cell = cells.number
+    changed = digests(2)
+    done = cells.kernel.undo(cell)
+    after = digests(3)
+    named = {each.name for each in done.not_restored}
+    differing = {name for name in names if before[name] != changed[name]}
+    assert len(differing) > 100
+    assert len(differing - named) > 80, "undo names nearly everything"
+    assert [
+        (name, before[name], after[name])
+        for name in names
+        if before[name] != after[name] and name not in named
+    ] == []
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +287,34 @@ def test_arrow(library_cells: Cells) -> None:
         "t = t.append_column('b', [[3, 4]]); box.clear()",
         "t.to_pydict(), box[0] is t",
     )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "t.zero_()",
+        "t.data = torch.ones(5)",
+        "t.resize_(2)",
+        "p.requires_grad_(False); p.grad.fill_(7)",
+        "optimizer.zero_grad(); model(torch.ones(2)).sum().backward(); optimizer.step(); optimizer.step()",
+        "model.add_module('more', torch.nn.Linear(1, 1)); model.eval()",
+        "torch.manual_seed(5); torch.rand(3)",
+        "w[0] = 50",
+    ],
+)
+def test_torch(library_cells: Cells, change: str) -> None:
+    pytest.importorskip("torch")
+    setup = (
+        "import torch; torch.manual_seed(1); t = torch.arange(6.0); w = t[2:4]; p = torch.ones(2, requires_grad=True); (p * 3).sum().backward()\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(2, 2)); optimizer = torch.optim.Adam(model.parameters(), lr=.1)\n"
+        "model(torch.ones(2)).sum().backward(); optimizer.step()"
+    )
+    look = (
+        "t.tolist(), w.tolist(), w.data_ptr() - t.data_ptr(), p.requires_grad, p.grad, [x.tolist() for x in model.state_dict().values()],"
+        " len(optimizer.state), optimizer.state_dict()['state'], model.training, torch.get_rng_state().sum(), [x.grad for x in model.parameters()]"
+    )
+    as_before(library_cells, setup, change, look)
+    library_cells.text("optimizer.step(); torch.ones(500, 500) @ torch.ones(500, 500)")
 
 
 def test_scikit_learn(library_cells: Cells) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 import enum
 import functools
 import json
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -188,9 +190,10 @@ def table_names() -> dict[str, Any]:
             "kind": pd.Categorical(["x"]),
         }
     )
-    modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "json": json}
+    modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "re": re, "json": json}
+    modules |= {"datetime": datetime, "collections": collections}
     tables = {"df": df, "city": df["city"], "pf": pl.DataFrame({"city": ["a"]})}
-    plain = {"data": {"a": {"b": [1]}}}
+    plain = {"text": "a,b", "path": Path(), "data": {"a": {"b": [1]}}}
     users = {"user": User("x"), "items": [User("y")], "User": User, "send": send}
     return {**modules, **tables, **plain, **users}
 
@@ -198,7 +201,10 @@ def table_names() -> dict[str, Any]:
 TABLE = [
     ("df.city.str.con", "contains"),
     ("df['city'].str.up", "upper"),
+    ("df.when.dt.ye", "year"),
+    ("df.kind.cat.cod", "codes"),
     ("df.plot.ba", "bar"),
+    ("city.str.split(',').str.ge", "get"),
     ("df.groupby('city').pri", "price"),
     ("df.groupby('city').ag", "agg"),
     ("df.groupby('city').price.me", "mean"),
@@ -209,27 +215,56 @@ TABLE = [
     ("df.head().ci", "city"),
     ("df.head()['pr", "price"),
     ("df.sort_values('price').to_cs", "to_csv"),
+    ("df.loc[0].ind", "index"),
+    ("df.loc[:, 'city'].str.lo", "lower"),
+    ("df.iloc[:3].pri", "price"),
+    ("df.columns.str.lo", "lower"),
+    ("df.index.dt", "dtype"),
+    ("df.price.mean().is_", "is_integer"),
     ("df.city.value_counts().he", "head"),
     ("df.rolling(2).me", "mean"),
     ("df.to_csv('x', ind", "index="),
     ("pd.read_csv('x', par", "parse_dates="),
     ("pd.read_csv('x').gro", "groupby"),
+    ("pd.concat([df]).hea", "head"),
+    ("pd.to_datetime(df.city).dt.mon", "month"),
     ("df.merge(df, ho", "how="),
     ("pf.filter(pl.col('city').str.ends", "ends_with"),
     ("pf['city'].str.to_up", "to_uppercase"),
     ("pf.lazy().coll", "collect"),
     ("pf['ci", "city"),
+    ("np.arange(3).resh", "reshape"),
     ("np.linspace(0, 1, nu", "num="),
+    ("np.zeros(3).T.as", "astype"),
     ("plt.figure().savef", "savefig"),
+    ("fig, ax = plt.subplots()\nfig.savef", "savefig"),
     ("json.dumps(data, ind", "indent="),
+    ("re.match('a', text).gr", "group"),
+    ("re.compile('a').fullm", "fullmatch"),
+    ("datetime.datetime.now().strf", "strftime"),
+    ("collections.Counter(text).most", "most_common"),
+    ("text.split(',')[0].up", "upper"),
+    ("text.upper().sp", "split"),
+    ("path.parent.ex", "exists"),
+    ("path.read_text().spl", "split"),
+    ("(path / 'a').is_fil", "is_file"),
+    ("open('x').readl", "readline"),
+    ("with open('x') as file:\n    file.readl", "readline"),
     ("data['a']['b'].app", "append"),
     ("data['", "a"),
+    ("user.title.up", "upper"),
+    ("user.friend().na", "name"),
+    ("User('x').ta", "tags"),
     ("items[-1].fri", "friend"),
     ("send('x', ret", "retries="),
+    ("send('x')[0].up", "upper"),
     ("sorted([1], rev", "reverse="),
     ("print(1, se", "sep="),
+    ("max(1, ke", "key="),
+    ("int('1', ba", "base="),
     ("import csv\ncsv.DictR", "DictReader"),
     ("new = df.head()\nnew.pri", "price"),
+    ("rows = text.split()\nrows[0].low", "lower"),
     ("df.__len", "__len__"),
     ("from pandas import DataF", "DataFrame"),
 ]
@@ -298,11 +333,12 @@ def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     ]
 
 
-def test_private_names_are_listed_after_an_underscore() -> None:
+def test_private_names_are_listed_after_an_underscore_or_as_a_last_resort() -> None:
     namespace = dict.fromkeys(("_grow", "group", "a_grown"), 1)
     assert labels(namespace, "gro")[:2] == ["group", "a_grown"]
     assert "_grow" not in labels(namespace, "gro")
     assert labels(namespace, "_g")[0] == "_grow"
+    assert labels({"_hidden_thing": 1}, "hidden_th") == ["_hidden_thing"]
     found = complete(namespace, "gro", 3)
     assert (len(found["items"]), found["more"]) == (len(labels(namespace, "gro")), 0)
     found = complete({f"name{i}": i for i in range(1_000)}, "name", 4)
@@ -359,6 +395,13 @@ def test_inserted_key_is_the_right_key(key: str, quote: str) -> None:
     assert eval(quote + item["text"]) == key
 
 
+def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
+    assert labels({}, "x = 1\n  %t") == ["time", "timeit"]
+    assert labels({}, "%%tim") == ["time", "timeit"]
+    assert "timeit" not in labels({}, "x %t")
+    assert "timeit" not in labels({}, "x = (1\n%t")
+
+
 def test_completions_have_a_kind_and_a_description() -> None:
     about = {
         item["label"]: (item["kind"], item["doc"])
@@ -375,7 +418,7 @@ def test_completions_have_a_kind_and_a_description() -> None:
     (
         "h|h.|h.dan|h['|h[|h[0].|h(|h.danger.|C.|C(|C().|deep.h.|h.harmless.|d['h'].|(h + h).|(h == 1)."
         "|(-h).|h().|h.keys().|f().|f(h)[0].|C().harmless.|C.danger.|h[h].|h.danger(|sorted(h)."
-        "|m.made().|x = h\nx."
+        "|m.made().|x = h\nx.|with h as x:\n    x.|for x in h:\n    x."
     ).split("|"),
 )
 def test_hostile_objects_are_not_run(base: tuple[type, ...], code: str) -> None:

@@ -6,6 +6,8 @@ import ast
 import builtins
 import contextlib
 import io
+import json
+import os
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +26,7 @@ from mahtab_tui.worker.capture import LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.worker.magic_commands import duration
 from mahtab_tui.worker.magics import transform
 from mahtab_tui.worker.text_tools import grep, partition, peek
-from mahtab_tui.worker.toolbox import create, edit, needs_terminal, read
+from mahtab_tui.worker.toolbox import create, edit, load_claude_sessions, needs_terminal, read
 from mahtab_tui.worker.tracebacks import format_safely
 
 # The parts around a cell: the limited stream, what is kept of long output, tracebacks.
@@ -131,7 +133,7 @@ def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
         ("for x in y:\n    %time f(x)", "for x in y:\n    __mahtab_magic__('time', 'f(x)')"),
         ("obj?", "__mahtab_help__('obj', 1)"),
         ("df.head??", "__mahtab_help__('df.head', 2)"),
-        ("df['a']?", "__mahtab_help__(\"df['a']\", 1)"),
+        ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
         ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
     ],
 )
@@ -269,16 +271,26 @@ def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> N
     [
         (b"a = 1\r\nb = 2\r\n", "b = 2", "b = 2\nc = 3", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
         (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
+        (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
+        ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
         (b"\x81\xff one\n", "one", "é", b"\x81\xff \xc3\xa9\n"),
+        ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
         ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
     ],
 )
-def test_edit_keeps_line_ends_and_invalid_bytes(
+def test_edit_keeps_line_ends_and_encoding(
     project: Path, before: bytes, old: str, new: str, after: bytes
 ) -> None:
     (project / "a.py").write_bytes(before)
     edit("a.py", old, new)
     assert (project / "a.py").read_bytes() == after
+
+
+def test_edit_writes_nothing_that_the_files_encoding_cannot_represent(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="cp1252, which has no '→'"):
+        edit("a.txt", "caf", "→")
+    assert (project / "a.txt").read_bytes() == b"caf\xe9\n"
 
 
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
@@ -303,6 +315,22 @@ def test_a_changed_module_is_reloaded(
     assert "could not be reloaded" in capsys.readouterr().out
 
 
+def test_claude_sessions_are_read_and_broken_lines_skipped(project: Path, home: Path) -> None:
+    assert load_claude_sessions() == []
+    folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in os.getcwd())
+    folder.mkdir(parents=True)
+    lines = [
+        "{broken",
+        "[]",
+        "[" * 200_000,
+        json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
+        json.dumps({"type": "assistant", "message": {"content": []}}),
+    ]
+    (folder / "abc.jsonl").write_text("\n".join(lines))
+    [found] = load_claude_sessions()
+    assert (found["id"], found["title"], found["messages"]) == ("abc", "Fix the bug", 2)
+
+
 def test_every_tool_is_documented() -> None:
     for name in toolbox.NAMES:
         assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
@@ -324,7 +352,7 @@ def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
 
 
 TERMINAL = [
-    *("vim a.py", "git commit", "EDITOR=vi less a"),
+    *("vim a.py", "git commit", "git rebase -i HEAD~3", "git add -p", "EDITOR=vi less a"),
     *("sudo vi /etc/hosts", "python", "ssh host", "/usr/bin/top"),
 ]
 CAPTURED = ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,6 +13,7 @@ import pytest
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.values import KeepResult, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.worker import search_log
 from mahtab_tui.worker.saving import pickling
 
 
@@ -53,6 +55,42 @@ def test_frames_are_separate_although_they_share_columns_and_types(project: obje
     pytest.importorskip("pandas")
     code = "import pandas as pd\na = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', 'b']}); b = a[a.x > 1]; c = a.copy()\ndel pd"
     assert grouped(code) == sets("a", "b", "c")
+
+
+def test_possible_sharers_form_one_group_when_time_runs_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pickling, "_SECONDS", -1.0)
+    assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
+
+
+def test_spans_saved_by_an_earlier_version_are_found() -> None:
+    package = pickling.__name__.removesuffix(".saving.pickling")
+    head = pickle.dumps(({}, []))
+    body = f"(dVfound\nc{package}.spans\nSpan\n(I3\nI9\nVmails\ntRs.".encode()
+    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
+    assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("keeping.pickling._array", "keeping.pickling._cached", "logged._failed"),
+        *("habits.capturing.CapturedOutput", "files.edit", "claude_sessions.load_claude_sessions"),
+        *(
+            f"undo.reducing.{name}"
+            for name in "_code _function _set_function _refs _set_cell _read_only _view".split()
+        ),
+    ],
+)
+def test_functions_named_by_saved_variables_of_earlier_versions_are_found(function: str) -> None:
+    package = pickling.__name__.removesuffix(".saving.pickling")
+    module, _, name = function.rpartition(".")
+    head = pickle.dumps(({}, []))
+    body = f"(dVfound\nc{package}.{module}\n{name}\ns.".encode()
+    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
+    assert callable(found)
+    assert found.__name__ == name
 
 
 class KeepingKernel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,16 @@ def test_file_has_its_full_path_and_a_pseudo_file_keeps_its_name(
     assert frame_locations(raised("exec('1 / 0')"))[-1] == ("<string>", 1, "<module>")
 
 
+def test_only_the_last_of_very_many_frames_are_listed() -> None:
+    chain = "error = None\nfor number in range(300):\n    try:\n        raise ValueError(number) from error\n    except ValueError as e:\n        error = e\n"
+    traceback = raised(chain + "raise error")
+    assert len(traceback.frames) == 200
+    assert rows(traceback)[-2:] == [
+        '  File "In [1]", line 7, in <module>',
+        '  File "In [1]", line 4, in <module>',
+    ]
+
+
 def test_syntax_error_with_an_arbitrary_line_number_is_shown() -> None:
     traceback = raised(
         "error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error"
@@ -141,6 +153,25 @@ def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     } == {"pandas"}
 
 
+def test_an_error_inside_a_library_with_another_message_is_shown() -> None:
+    traceback = raised(
+        "import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error"
+    )
+    assert "direct cause" in traceback.text
+    assert [row for row in rows(traceback) if "frames in json" in row] == [
+        "  … 3 frames in json"
+    ] * 3
+    assert frame_locations(traceback)[-1] == ("In [1]", 5, "<module>")
+
+
+def test_a_traceback_without_the_users_frames_shows_those_of_libraries() -> None:
+    with pytest.raises(ValueError, match="Expecting") as failed:
+        json.loads("{")
+    traceback = describe_safely(failed.value.with_traceback(failed.tb.tb_next))
+    assert "in raw_decode" in traceback.text
+    assert "frames in" not in traceback.text
+
+
 def test_a_recursion_through_a_library_is_short() -> None:
     traceback = raised(
         "import copy\nclass X:\n    def __deepcopy__(self, memo): return copy.deepcopy([self])\ncopy.deepcopy(X())"
@@ -148,6 +179,43 @@ def test_a_recursion_through_a_library_is_short() -> None:
     assert "frames left out" in traceback.text
     assert len(traceback.text.split("\n")) < 90
     assert traceback.text.rstrip().split("\n")[-1].startswith("RecursionError")
+
+
+def test_an_interrupt_shows_the_users_frames_only(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import json\ndef wait(pairs):\n    raise KeyboardInterrupt\njson.loads('{}', object_hook=wait)\n"
+    )
+    try:
+        exec(
+            compile(
+                f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'), {{}})",
+                cell_filename(1),
+                "exec",
+            ),
+            {},
+        )
+    except KeyboardInterrupt as error:
+        traceback = describe_safely(error)
+    assert frame_locations(traceback) == [
+        ("In [1]", 1, "<module>"),
+        (str(file), 4, "<module>"),
+        (str(file), 3, "wait"),
+    ]
+    assert "json" not in traceback.text.replace("json.loads('{}', object_hook=wait)", "")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
+def test_an_exception_group_counts_frames_of_libraries() -> None:
+    traceback = raised(
+        "import json\ntry: json.loads('{')\nexcept ValueError as e: error = e\nraise ExceptionGroup('two', [error, ValueError('x')])"
+    )
+    assert "    |   … 3 frames in json" in traceback.text
+    assert "|" in next(
+        row
+        for frame, row in zip(traceback.frames, rows(traceback), strict=True)
+        if frame.function == "raw_decode"
+    )
 
 
 # The source of a frame: where it comes from, and which of its lines is meant.
@@ -198,6 +266,12 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(KernelError, match="not a regular file"):
         marked(str(tmp_path / "pipe"), 1)
+
+
+def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("# coding: klingon\nx = 'é'\n")
+    assert marked(str(file), 2) == "x = 'é'"
 
 
 @pytest.mark.parametrize(

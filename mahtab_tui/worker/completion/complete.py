@@ -8,22 +8,26 @@ import keyword
 import os
 import re
 import sys
+import types
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Any, Callable, NamedTuple
 
+from ..magics import SUMMARIES
 from ..objects import (
     BOUND,
     MISSING,
     SLOTS,
     attributes,
     class_module,
+    find_in_class,
     get_if_loaded,
     is_module,
     own_dict,
 )
+from ..stdlib import late_import
 from ..variables import bound_names, masked_summary, one_line, summary, type_name, variable_kind
 from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
 from .signatures import (
@@ -181,11 +185,12 @@ def call_at(code: str, cursor: int) -> str:
 # The point to complete
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
+_FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
 class CompletionPoint(NamedTuple):
     kind: str
-    """One of name, attribute, string, module, member (of a module) and none."""
+    """One of name, attribute, string, module, member (of a module), magic and none."""
     start: int = 0
     stem: str = ""
     target: str = ""
@@ -216,6 +221,9 @@ def point_at(before: str) -> CompletionPoint:
     previous = rest[-1].text if rest else ""
     if previous in _BINDS:
         return NONE
+    line = before[before.rfind("\n") + 1 : start]
+    if previous == "%" and not tokens.open and not line.strip(" \t%"):
+        return CompletionPoint("magic", start, stem)
     if previous == ".":
         target = _expression_text(before, rest, len(rest) - 2)
         return CompletionPoint("attribute", start, stem, target) if target else NONE
@@ -228,9 +236,9 @@ def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint
     start = string.start + len(string.quote)
     if "f" in string.quote.lower():
         opened: list[int] = []
-        for match in re.finditer(r"\{\{|\}\}|[{}]", before[start:]):
+        for match in _FIELD.finditer(before, start):
             if match[0] == "{" or (match[0] == "{{" and opened):
-                opened.append(start + match.end())
+                opened.append(match.end())
             elif match[0] == "}" and opened:
                 opened.pop()
         if opened:
@@ -315,45 +323,64 @@ def _describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
-    """Return the best matches, and the number of others. Private names are listed once an
-    underscore is typed; those with two come last, until two are."""
-    total = 0
+    """Return the best matches, and the number of others. Private names are listed if an
+    underscore is typed or nothing else matches; those with two only if one is typed."""
+    underscore = stem.startswith("_")
+    counts = {False: 0, True: 0}
 
     def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
-        nonlocal total
-        lower = stem.lower()
-        letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL)
-        for number, candidate in enumerate(candidates):
-            label, low, spread = candidate.label, candidate.label.lower(), 0
-            private = candidate.is_name and label.startswith("_")
-            if private and not stem.startswith("_"):
-                continue
-            if label.startswith(stem):
-                fit = int(label != stem)
-            elif low.startswith(lower):
-                fit = 2
-            elif len(stem) > 1 and (found := letters.search(low)):
-                fit, spread = 3, found.end()
-            else:
-                continue
-            total += 1
-            last = private and label.startswith("__") and not stem.startswith("__")
-            yield (last, fit, spread, candidate.order, low, label), number, candidate
+        for number, (key, candidate) in enumerate(_fitting(candidates, stem)):
+            if underscore or key[0] < 2:
+                counts[underscore or not key[0]] += 1
+                yield key, number, candidate
 
     # Not sorted as a whole: ten thousand live tuples would start the garbage collector.
-    best = {candidate.label: candidate for _, _, candidate in reversed(nsmallest(MOST, fitting()))}
+    found = nsmallest(MOST, fitting())
+    best = {
+        candidate.label: candidate
+        for key, _, candidate in reversed(found)
+        if underscore or not key[0] or not counts[True]
+    }
     items = []
     for candidate in reversed(best.values()):
         kind, doc = candidate.describe()
         text = candidate.label if candidate.text is None else candidate.text
         items.append({"label": candidate.label, "text": text, "kind": kind, "doc": doc})
-    return {"start": start, "items": items, "more": total - len(best)}
+    more = (counts[True] or counts[False]) - len(best)
+    return {"start": start, "items": items, "more": more}
+
+
+def _fitting(
+    candidates: Iterable[Candidate], stem: str
+) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+    lower = stem.lower()
+    letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
+    for candidate in candidates:
+        label = candidate.label
+        low, spread = label.lower(), 0
+        if label.startswith(stem):
+            fit = 0 if label == stem else 1
+        elif low.startswith(lower):
+            fit = 2
+        else:
+            found = letters.search(low) if letters is not None else None
+            if found is None:
+                continue
+            fit, spread = 3, found.end()
+        private = 0
+        if candidate.is_name and label.startswith("_"):
+            private = 2 if label.startswith("__") else 1
+            if stem.startswith("_"):
+                private = int(private == 2 and not stem.startswith("__"))
+        yield (private, fit, spread, candidate.order, low, label), candidate
 
 
 def _candidates(
     namespace: dict[str, Any], names: Names, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
-    if point.kind == "module":
+    if point.kind == "magic":
+        yield from (_fixed(name, "magic", about) for name, about in SUMMARIES.items())
+    elif point.kind == "module":
         yield from _module_names(point.target)
     elif point.kind == "member":
         yield from _member_names(point.target)
@@ -399,12 +426,31 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
                 yield _fixed(column, "column", order=0)
     if type(value) is Instance:
         value = value.cls
+        yield from (_fixed(name, "data") for name in _instance_names(value))
     found = _module_members(value) if is_module(value) else attributes(value)
     yield from (_of_value(name, item) for name, item in found.items())
 
 
+def _instance_names(cls: type) -> list[str]:
+    function = find_in_class(cls, "__init__")
+    if type(function) is not types.FunctionType or not function.__code__.co_argcount:
+        return []
+    owner = function.__code__.co_varnames[0]
+    found = list(late_import("dis").get_instructions(function.__code__))
+    # From Python 3.13 on, one instruction may load two variables.
+    return [
+        one.argval
+        for before, one in zip(found, found[1:])
+        if one.opname == "STORE_ATTR"
+        and owner == (before.argval[-1] if type(before.argval) is tuple else before.argval)
+    ]
+
+
 def _arguments(names: Names, call: str) -> Iterator[Candidate]:
     value = resolve(call, names.values)
+    if type(value) is Instance:
+        called = find_in_class(value.cls, "__call__")
+        value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
     function, bound = function_of(value)
     if function is None:
         for name in builtin_keywords(value):

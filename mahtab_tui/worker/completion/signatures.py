@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
 import re
 import sys
 import types
@@ -32,7 +33,7 @@ from ..objects import (
 )
 from ..servers import OmittedArgument
 from ..stdlib import late_import
-from ..variables import masked_summary, one_line, type_name, variable_kind
+from ..variables import masked_summary, module_version, one_line, type_name, variable_kind
 
 WIDTH = 100
 BUILT_IN = Classes(
@@ -45,6 +46,8 @@ _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _CONTAINERS = Classes(list, tuple, dict, set)
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter of built-in functions: ``($self, /, …``."""
+_KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
+_USAGE_LENGTH = 1_000
 _LARGEST_FILE = 1_000_000
 _LONGEST_SOURCE = 400_000
 
@@ -65,6 +68,8 @@ def explain(value: Any, expression: str) -> dict[str, str]:
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
+    if is_module(value):
+        return _module_source(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
     if is_class(function):
         expression = one_line(name_of(function))
@@ -73,6 +78,22 @@ def source(value: Any, expression: str) -> dict[str, Any]:
     found = explain(value, expression)
     number = found["where"].rpartition(":")[2]
     return {**found, "line": int(number) if number.isdigit() else 1}
+
+
+def _module_source(value: Any) -> dict[str, Any]:
+    names = own_dict(value)
+    file, version, text = names.get("__file__"), module_version(names), ""
+    # A pipe could block forever.
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):
+        with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(_LONGEST_SOURCE)
+    return {
+        "signature": f"version {version}" if version else "",
+        "doc": get_doc(value)[:_LONGEST_SOURCE],
+        "where": file if type(file) is str else "built in",
+        "line": 1,
+        "source": text,
+    }
 
 
 # Docstrings and source
@@ -256,7 +277,8 @@ def builtin_keywords(value: Any) -> list[str]:
             parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
             names = [each.arg for each in parsed.args.args + parsed.args.kwonlyargs]
             return [name for name in names if name not in ("self", "cls", "type")]
-    return []
+    usage = get_doc(value)[:_USAGE_LENGTH].partition("\n\n")[0]
+    return list(dict.fromkeys(_KEYWORD.findall(usage)))
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:

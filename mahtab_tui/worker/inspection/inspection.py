@@ -299,7 +299,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
         return ["table"] if _plottable_column(table) is None else ["table", "plot"]
     if content.text_class(value) is not None:
         return ["text"] if content.text_class(value) is str else ["repr"]
-    by_kind = {"function": ["source"], "class": ["source", "tree"], "module": ["tree"]}
+    by_kind = {"function": ["source"], "class": ["source", "tree"], "module": ["tree", "source"]}
     return by_kind.get(variable_kind(value)) or (["repr"] if type(value) in SCALARS else ["tree"])
 
 

@@ -7,8 +7,10 @@ import io
 import json
 import linecache
 import sys
+import time
 import types
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -29,7 +31,7 @@ from .folder import ProgressCounter
 HIDDEN_REASON = "it contains text that was typed hidden"
 
 _WORD = 4
-"""Characters of the shortest text that is not saved; a shorter one is found everywhere."""
+"""Characters from which on a text is found inside others; a shorter one only as a whole string."""
 _LONG = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 
@@ -38,12 +40,15 @@ class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        known = {each for text in texts for each in (text, text.strip()) if len(each) >= _WORD}
-        self._forms = {form for text in known for form in _encoded(text)}
-        self._in_arrays = {form for form in self._forms if len(form) >= _LONG}
+        known = {each for text in texts for each in (text, text.strip()) if each}
+        short = {text for text in known if len(text) < _WORD}
+        encoded = {form for text in known - short for form in _encoded(text)}
+        self._in_pickles = encoded | {form for text in short for form in _whole_strings(text)}
+        self._in_arrays = {form for form in encoded if len(form) >= _LONG}
+        self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
     def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
-        if any(form in stream for form in self._forms):
+        if any(form in stream for form in self._in_pickles):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
 
@@ -61,7 +66,13 @@ class HiddenTexts:
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Empty a row's summary if it contains one of the texts."""
         data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
-        return {**row, "summary": ""} if any(form in data for form in self._forms) else row
+        return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
+
+
+def _whole_strings(text: str) -> Iterator[bytes]:
+    data = text.encode("utf-8", "surrogatepass")
+    yield b"\x8c" + bytes([len(data)]) + data
+    yield b"C" + bytes([len(data)]) + data
 
 
 def _encoded(text: str) -> Iterator[bytes]:
@@ -91,6 +102,9 @@ _UNCHANGING = (
     ("numpy", "dtype"),
 )
 
+_SECONDS = 20.0
+"""Seconds for walking through all objects; after that they become one group."""
+
 
 class Group(NamedTuple):
     names: list[str]
@@ -101,7 +115,10 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
     """Sort variables that share objects into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
-    graph.add(variables.values())
+    if not graph.add(variables.values(), time.monotonic() + _SECONDS):
+        size = sum(node.memory.size for node in graph.nodes.values() if node.memory)
+        alone = [Group([name], 0) for name in variables if is_atom[name]]
+        return [*alone, Group([name for name in variables if not is_atom[name]], size)]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
     for address, inside in edges.items():
@@ -269,6 +286,22 @@ def pickle_variables(
     return Pickled(bytearray(head) + out.data, blocks)
 
 
+_WORKER = __package__.rpartition(".")[0]
+_MOVED = {
+    f"{_WORKER}.{old}": f"{_WORKER}.{new}"
+    for old, new in {
+        "claude_sessions": "toolbox",
+        "files": "toolbox",
+        "habits.capturing": "magic_commands",
+        "keeping.pickling": "saving.pickling",
+        "logged": "search",
+        "spans": "search_log",
+        "undo.reducing": "undo.checkpoint",
+    }.items()
+}
+"""New locations of modules whose functions and classes earlier versions have saved."""
+
+
 def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
@@ -284,6 +317,9 @@ def unpickle_variables(
         return memory
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+        def find_class(self, module: str, name: str) -> Any:
+            return super().find_class(_MOVED.get(module, module), name)
+
         def persistent_load(self, name: str) -> Any:
             return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
 
@@ -349,3 +385,82 @@ def _array(
     fill(number, _array_memory(made))
     made.flags.writeable = writeable
     return made
+
+
+_LOAD = """
+import importlib.util, pickle, sys
+sys.path[:] = path
+spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+package = sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
+"""
+
+
+class _Definitions:
+    """Loads functions and classes into `__main__` of another process."""
+
+    def __init__(self, definitions: bytes, package: Any) -> None:
+        self._names = {
+            "path": list(sys.path),
+            "name": package.__name__,
+            "folder": package.__path__[0],
+            "definitions": definitions,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (_LOAD, self._names)
+
+
+def install(namespace: dict[str, Any], folder: str) -> None:
+    """Send definitions of `__main__` with each process from now on. folder: of cloudpickle; empty
+    if unknown."""
+    spawn: Any = late_import("multiprocessing.spawn")
+    plain = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = plain(name)
+        package = _find_cloudpickle(folder)
+        if package is not None and (definitions := _pickle_definitions(namespace, package)):
+            data["definitions"] = _Definitions(definitions, package)
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
+
+
+def _find_cloudpickle(folder: str) -> Any:
+    if not folder:
+        spec = late_import("importlib.util").find_spec("cloudpickle")
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        folder = spec.submodule_search_locations[0]
+    return load_cloudpickle(folder)
+
+
+def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
+    """The child process reports the others as missing."""
+    found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
+    if not found:
+        return b""
+    try:
+        return bytes(package.dumps(found))
+    except Exception:  # a value that a function uses, or a class of the user's
+        good = {name: value for name, value in found.items() if _can_be_pickled(value, package)}
+        return bytes(package.dumps(good))
+
+
+def _is_cell_definition(value: object) -> bool:
+    if type(value) is not FunctionType and not is_subclass(type(value), type):
+        return False
+    try:
+        return bool(value.__module__ == "__main__")
+    except Exception:  # raised by a metaclass of the user's
+        return False
+
+
+def _can_be_pickled(value: object, package: Any) -> bool:
+    try:
+        package.dumps(value)
+    except Exception:
+        return False
+    return True

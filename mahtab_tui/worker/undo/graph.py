@@ -47,11 +47,11 @@ from .parts import (
 )
 
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
-_UNCHANGING = ("pyarrow", "polars", "weakref")
+_UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
 """Packages and modules whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
 """Keeps memory alive for an array, which shows its contents."""
-_PLAIN = ("numpy", "pandas", "polars", "pyarrow")
+_PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
 """Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__

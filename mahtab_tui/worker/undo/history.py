@@ -21,6 +21,7 @@ from .process_state import (
     ProcessState,
     ReleasedObject,
     SideState,
+    take_library_snapshot,
     take_library_snapshots,
 )
 from .restoring import CheckpointResponder, Plan, plan_undo
@@ -311,8 +312,14 @@ class UndoHistory:
         checkpoint = _first_checkpoint(removed)
         self._redo.append((before, removed))
         self._steps = self._steps[: -len(removed)]
+        holders = {
+            address_of(library.holder): library.holder
+            for step in removed
+            for library in step.libraries
+        }
         before.changes_inside = True
         before.mentioned = tuple(dict.fromkeys(name for step in removed for name in step.mentioned))
+        before.libraries = [take_library_snapshot(holder) for holder in holders.values()]
         try:
             self._fill(before)
             plan.apply(self._namespace, checkpoint, before.checkpoint)

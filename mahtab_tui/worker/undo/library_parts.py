@@ -9,9 +9,9 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from ..objects import get_if_loaded, is_subclass
+from ..objects import as_library_type, get_if_loaded, is_subclass
 from ..stdlib import late_import
-from .memory import plain_array
+from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
 
@@ -115,6 +115,35 @@ def _put_backed(value: Any, values: Values) -> None:
     get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
+def _tensor(tensor: Any) -> Values:
+    plain, memory = as_library_type(tensor), tensor_memory(tensor)
+    if memory is None:
+        return [str(plain.device), plain._version]
+    layout = marshal.dumps((tuple(plain.shape), plain.stride(), plain.storage_offset()), 2)
+    return [layout, str(plain.dtype), *memory, plain.requires_grad, tensor.grad]
+
+
+def _check_tensor(values: Values) -> Values:
+    if len(values) == 2:
+        raise ValueError("tensors outside the kernel's own memory cannot be restored")
+    return values
+
+
+def _put_tensor(tensor: Any, values: Values) -> None:
+    layout, dtype_name, start, end, requires_grad, grad = values
+    torch, (shape, stride, offset) = sys.modules["torch"], marshal.loads(layout)
+    dtype = getattr(torch, dtype_name.partition(".")[2])
+    if tensor_memory(tensor) != Span(start, end) or tensor.dtype != dtype:
+        base = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
+        tensor.data = base.as_strided(shape, stride, offset)
+    elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
+        tensor.data = tensor.data.as_strided(shape, stride, offset)
+    if tensor.requires_grad != requires_grad:
+        tensor.requires_grad_(requires_grad)
+    if tensor.grad is not grad:
+        tensor.grad = grad
+
+
 def dump_plain(value: Any) -> bytes:
     return bytes(late_import("pickle").dumps(value, 4))
 
@@ -154,6 +183,7 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
             Part(_identity),
             Part(_array, _put_array, size=_objects_in, has_memory=True),
         ),
+        "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
             Part(_generator, _put_generator, _load_state),
         ),

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..objects import MISSING, get_if_loaded, is_subclass
+from ..objects import MISSING, as_library_type, get_if_loaded, is_subclass
 
 T = TypeVar("T")
 
@@ -48,6 +48,8 @@ class UnreadableMemoryError(Exception):
 
 def find_memory(value: Any) -> Span | None:
     """Return the memory of an array of plain data that is no view of another array."""
+    if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
+        return tensor_memory(value)
     array = get_if_loaded("numpy", "ndarray")
     if array is MISSING or not is_subclass(type(value), array):
         return None
@@ -69,6 +71,16 @@ def plain_array(value: Any) -> Any:
     """View an array as numpy's own class, without code of a derived class."""
     array = get_if_loaded("numpy", "ndarray")
     return value if type(value) is array else array.view(value, array)
+
+
+def tensor_memory(tensor: Any) -> Span | None:
+    """Return the memory of a tensor; None if it is not the kernel's own."""
+    plain = as_library_type(tensor)
+    if str(plain.layout) != "torch.strided" or plain.device.type != "cpu":
+        return None
+    storage = plain.untyped_storage()
+    start, size = storage.data_ptr(), storage.nbytes()
+    return Span(start, start + size) if size else None
 
 
 def _matching_pages(process: str, span: Span, ignored: bytes) -> list[Span]:
@@ -192,15 +204,15 @@ class CheckpointMemory:
                 return True
         return False
 
-    def copy(self, span: Span, *, drop: bool = False) -> None:
-        """Copy to the same address of ours. drop: faster, but a failure loses what was there."""
+    def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
+        """Copy to an address of ours. drop: faster, but a failure loses what was there."""
         # Give the pages back that will be overwritten: Linux would copy each page that is shared
         # with a checkpoint first, which takes four times as long.
-        first, last = -(-span.start // PAGE) * PAGE, span.end // PAGE * PAGE
+        first, last = -(-to // PAGE) * PAGE, (to + span.size) // PAGE * PAGE
         if drop and last - first >= CHUNK:
             self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
         for chunk in span.chunks():
-            self._read(chunk, chunk.start)
+            self._read(chunk, to + chunk.start - span.start)
 
     def _read(self, span: Span, to: int) -> None:
         here, there = _IoVec(to, span.size), _IoVec(span.start, span.size)

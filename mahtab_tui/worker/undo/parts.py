@@ -97,6 +97,10 @@ def _library_attribute(value: Any, name: str) -> Any:
     raise AttributeError(name)
 
 
+def _call(name: str) -> Read:
+    return lambda value: [_library_attribute(value, name)()]
+
+
 def _attributes_only(value: Any) -> Values:
     return []
 
@@ -104,6 +108,13 @@ def _attributes_only(value: Any) -> Values:
 def _transaction(connection: Any) -> Values:
     names = ("total_changes", "in_transaction")
     return [_library_attribute(connection, name) for name in names]
+
+
+def _mapped(value: Any) -> Values:
+    with memoryview(value) as view:
+        if not view.readonly:
+            raise ValueError("others may write to its memory")
+    return [_library_attribute(value, "tell")()]
 
 
 def _iterator(value: Any) -> Values:
@@ -130,15 +141,23 @@ _OPAQUE = by_class(
         " dict_reversevalueiterator dict_reverseitemiterator reversed enumerate zip map filter": OpaqueKind(
             "an iterator", _iterator, has_finalizer=False
         ),
-        "_thread: lock LockType RLock": OpaqueKind("a lock", _lock, has_finalizer=False),
+        "_thread: lock LockType": OpaqueKind("a lock", _call("locked"), has_finalizer=False),
+        "_thread: RLock": OpaqueKind("a lock", _lock, has_finalizer=False),
+        "threading: Thread Timer _MainThread _DummyThread": OpaqueKind(
+            "a thread", _call("is_alive")
+        ),
+        "threading: Event": OpaqueKind("a threading event", _call("is_set")),
         "threading _thread multiprocessing queue _queue:": OpaqueKind(
             "an object shared by threads or processes"
         ),
+        "concurrent.futures: Future": OpaqueKind("a future", _call("done")),
         "concurrent.futures:": OpaqueKind("a pool of threads or processes", _attributes_only),
+        "asyncio _asyncio: Task Future": OpaqueKind("a task", _call("done")),
         "asyncio _asyncio contextvars _contextvars:": OpaqueKind("a part of the event loop"),
         "subprocess: Popen": OpaqueKind("a process", _attributes_only),
         "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind("a connection"),
         "sqlite3 _sqlite3: Connection": OpaqueKind("a connection", _transaction),
+        "mmap: mmap": OpaqueKind("memory mapped to a file", _mapped),
         "io _io _pyio tempfile selectors mmap:": OpaqueKind("an open file"),
         "functools: _lru_cache_wrapper": OpaqueKind(
             "a cached function", _cached, has_finalizer=False
@@ -409,6 +428,9 @@ BUILTINS: tuple[tuple[type, Part], ...] = (
     _own_fields(classmethod, "__func__"),
     _own_fields(property, "fget", "fset", "fdel"),
     _own_fields(functools.partial, "func", "args", "keywords"),
+    _own_fields(slice, "start", "stop", "step"),
+    (memoryview, Part(lambda value: [value.obj])),
+    (types.MappingProxyType, Part(gc.get_referents)),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),

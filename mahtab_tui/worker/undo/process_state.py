@@ -1,13 +1,17 @@
 """State besides that of objects: settings, attributes of libraries, and what a fork does not keep.
 
-A fork shares the position in a file. Threads, signal handlers, limits, priority, trace functions, file
-locks, loaded modules and state inside libraries are not included."""
+A fork shares the position in a file. Trace functions, priority, file locks, loaded modules and
+state inside libraries are not included."""
 
 from __future__ import annotations
 
 import functools
+import gc
 import os
+import resource
+import signal
 import sys
+import types
 import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator
@@ -18,11 +22,13 @@ from ..objects import (
     ATOMS,
     MISSING,
     address_of,
+    as_library_type,
     class_dict,
     class_module,
     get_if_loaded,
     is_class,
     is_module,
+    is_subclass,
     name_of,
     own_dict,
 )
@@ -68,31 +74,68 @@ class LibrarySnapshot(NamedTuple):
 
     holder: Any
     label: str
-    values: dict[str, int]
-    """Addresses of the attributes by name."""
+    values: dict[str, Any]
 
-    def find_changes(self, mentioned: Collection[str]) -> Iterator[str]:
-        """Yield the replaced attributes. mentioned: names in the code that ran; of others only
-        public ones count."""
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the replaced attributes with their values then and now. mentioned: names in the
+        code that ran; of others only public ones count."""
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
+            then, value = self.values.get(name, MISSING), now.get(name, MISSING)
+            if type(then) is ReleasedObject:
+                same = address_of(value) == then.address and not then.ended
+            else:
+                same = value is then
             if (
-                self.values.get(name) != now.get(name)
+                not same
+                and not is_module(then)
+                and not is_module(value)
                 and type(name) is str
                 and (name in mentioned or not name.startswith("_"))
                 and f"{self.label}.{name}" not in _KERNEL_ATTRIBUTES
             ):
-                yield f"{self.label}.{name}"
+                yield name, then, value
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        if is_class(self.holder):
+            if value is MISSING:
+                type.__delattr__(self.holder, name)
+            else:
+                type.__setattr__(self.holder, name, value)
+        elif value is MISSING:
+            own_dict(self.holder).pop(name, None)
+        else:
+            own_dict(self.holder)[name] = value
 
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
+_MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
     " sys.last_traceback sys.breakpointhook warnings.filters builtins.exit builtins.help"
     " builtins.input builtins.quit".split()
 )
 """The kernel itself sets these, or they are restored as settings."""
+_WITHOUT_FINALIZER = ATOMS | frozenset(
+    map(
+        address_of,
+        (
+            types.FunctionType,
+            types.BuiltinFunctionType,
+            types.MethodDescriptorType,
+            types.WrapperDescriptorType,
+            types.GetSetDescriptorType,
+            type,
+            types.ModuleType,
+            property,
+            classmethod,
+            staticmethod,
+            dict,
+            type(os.environ),
+        ),
+    )
+)
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _CHANGEABLE = 1 << 9
 """The flag of classes whose attributes can be set."""
@@ -123,17 +166,27 @@ def take_library_snapshots(
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
+    """Keeps no objects alive that may have to end."""
+    values = {
+        name: value if _has_no_finalizer(value) else ReleasedObject(value)
+        for name, value in _attributes(holder).items()
+    }
     label = (
         f"{class_module(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )
-    return LibrarySnapshot(holder, label, _attributes(holder))
+    return LibrarySnapshot(holder, label, values)
 
 
-def _attributes(holder: Any) -> dict[str, int]:
-    found = dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
-    return {name: address_of(value) for name, value in found.items() if not is_module(value)}
+def _has_no_finalizer(value: Any) -> bool:
+    if type(value) in (list, tuple, set, frozenset):
+        return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
+    return address_of(type(value)) in _WITHOUT_FINALIZER
+
+
+def _attributes(holder: Any) -> dict[str, Any]:
+    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
 
 
 class _SideKind(NamedTuple):
@@ -145,11 +198,12 @@ class _SideKind(NamedTuple):
 
 
 class SideState:
-    """The state of files and polars tables at one time."""
+    """The state of files, polars tables, tensors and threads at one time."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._entries: list[tuple[Callable[[], Any], _SideKind, Any]] = []
         addresses = []
+        self._threads = set(_threads())
         kinds: dict[int, _SideKind | None] = {}
         for value in values:
             address = address_of(type(value))
@@ -193,6 +247,13 @@ class SideState:
                 action = Action(partial(write, then), partial(write, now))
             yield value, action
 
+    def find_started_threads(self) -> list[NotRestored]:
+        return [
+            NotRestored(thread.name, "this thread was started and is still running")
+            for number, thread in _threads().items()
+            if number not in self._threads
+        ]
+
 
 def _reference(value: Any) -> Callable[[], Any]:
     return weakref.ref(value) if _REFERENCES(type(value)) else lambda: value
@@ -201,7 +262,30 @@ def _reference(value: Any) -> Callable[[], Any]:
 def _find_side_kind(cls: type) -> _SideKind | None:
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
         return _TABLE
+    if is_subclass(cls, get_if_loaded("torch", "Tensor")):
+        return _TENSOR
     return None if file_class(cls) is None else _FILE
+
+
+def _threads() -> dict[int, Any]:
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return {}
+    return {
+        thread.ident: thread
+        for thread in threading.enumerate()
+        if thread.ident is not None and not _is_ours(thread)
+    }
+
+
+def _is_ours(thread: Any) -> bool:
+    target = own_dict(thread).get("_target")
+    function = target.__func__ if type(target) is types.MethodType else target
+    package = __package__.rpartition(".")[0]
+    found = (
+        function.__globals__.get("__package__") if type(function) is types.FunctionType else None
+    )
+    return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
 def _read_position(value: Any) -> int | None:
@@ -219,11 +303,22 @@ def _read_position(value: Any) -> int | None:
         return None
 
 
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
 def _same_table(then: Any, now: Any) -> bool:
-    then, now = (each.to_frame() if hasattr(each, "to_frame") else each for each in (then, now))
+    polars = sys.modules["polars"]
     try:
+        if isinstance(now, polars.Series):
+            return bool(
+                now.dtype == then.dtype
+                and now.name == then.name
+                and now.equals(then, check_names=True, null_equal=True)
+            )
         return bool(
-            list(now.schema.items()) == list(then.schema.items())
+            now.schema == then.schema
+            and list(now.columns) == list(then.columns)
             and now.equals(then, null_equal=True)
         )
     except Exception:  # columns of Python objects cannot be compared
@@ -236,6 +331,11 @@ def _put_table(table: Any, state: Any) -> None:
 
 
 _TABLE = _SideKind(lambda table: table.clone(), _same_table, _put_table)
+_TENSOR = _SideKind(
+    lambda tensor: as_library_type(tensor).detach(),
+    lambda then, now: _layout(then) == _layout(now),
+    lambda tensor, data: setattr(tensor, "data", data),
+)
 _FILE = _SideKind(_read_position, lambda then, now: bool(then == now), None)
 
 
@@ -243,7 +343,8 @@ class Setting(NamedTuple):
     label: str
     read: Callable[[], Any]
     """Returns plain values to compare. May raise anything if the library is not loaded."""
-    write: Callable[[Any], object]
+    write: Callable[[Any], object] | None = None
+    """None if it is not put back."""
 
 
 _SIZE = ("COLUMNS", "LINES")
@@ -282,10 +383,61 @@ def _note_new_filters() -> None:
             return
 
 
+def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
+    def write_setting(wanted: Any) -> None:
+        function = getattr(sys.modules[module], write)
+        function(**wanted) if named else function(wanted)
+
+    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
+
+
+_SIGNALS = tuple(
+    number
+    for number in map(int, signal.valid_signals())
+    if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
+)
+_getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+"""Quicker, because it does not create enum members."""
+
+
+_LIMITS = tuple(
+    sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+)
+
+
+def _umask() -> int:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask"))
+
+
+def _pandas() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    pending = [("", sys.modules["pandas._config.config"]._global_config)]
+    for prefix, tables in pending:
+        for name, value in tables.items():
+            if type(value) is dict:
+                pending.append((f"{prefix}{name}.", value))
+            else:
+                found[prefix + name] = value
+    return found
+
+
+def _write_pandas(wanted: dict[str, Any]) -> None:
+    now = _pandas()
+    for name, value in wanted.items():
+        if name in now and now[name] is not value and now[name] != value:
+            sys.modules["pandas"].set_option(name, value)
+
+
+def _logging() -> Any:
+    root = sys.modules["logging"].root
+    return root.level, list(root.handlers), root.manager.disable
+
+
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
-    _list_setting("sys", "path"),
+    *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
     Setting(
         "random",
@@ -297,6 +449,32 @@ _SETTINGS = (
         lambda: dump_plain(sys.modules["numpy.random"].get_state()),
         lambda wanted: sys.modules["numpy.random"].set_state(load_plain(wanted)),
     ),
+    Setting(
+        "decimal context",
+        lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
+        lambda wanted: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*wanted)),
+    ),
+    _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
+    _function_setting("sys", "getswitchinterval", "setswitchinterval"),
+    _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),
+    _function_setting("threading", "stack_size", "stack_size"),
+    _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
+    _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
+    _function_setting("numpy", "geterr", "seterr", named=True),
+    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
+    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
+    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
+    Setting("umask", _umask),
+    Setting("pandas options", _pandas, _write_pandas),
+    Setting("logging", _logging),
+    Setting("locale", lambda: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL)),
+    Setting(
+        "torch.random",
+        lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
+        lambda wanted: sys.modules["torch"].set_rng_state(
+            sys.modules["torch"].frombuffer(bytearray(wanted), dtype=sys.modules["torch"].uint8)
+        ),
+    ),
 )
 
 
@@ -305,9 +483,9 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def find_changes(self) -> dict[str, Action]:
-        """Return how to put back each setting that differs."""
-        found: dict[str, Action] = {}
+    def find_changes(self) -> dict[str, Action | None]:
+        """Return how to put back each setting that differs, if possible."""
+        found: dict[str, Action | None] = {}
         new_libraries = _count_libraries(len(sys.modules)) != self._libraries
         for setting, then in zip(_SETTINGS, self._values):
             now, write = _read(setting), setting.write
@@ -315,7 +493,7 @@ class ProcessState:
                 continue
             if new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            found[setting.label] = Action(partial(write, then), partial(write, now))
+            found[setting.label] = write and Action(partial(write, then), partial(write, now))
         return found
 
 

@@ -208,6 +208,7 @@ class CheckpointResponder:
 class Copy(NamedTuple):
     array: Any
     memory: Span
+    """Where it was."""
     spans: list[Span]
 
 
@@ -232,25 +233,23 @@ class Plan:
         )
         before = dict(namespace)
         done: list[Action] = []
-        spans: list[Span] = []
+        pieces: list[tuple[Span, Span]] = []
         try:
             for action in actions:
                 done.append(action)
                 action.apply()
             if checkpoint is not None:
-                if any(find_memory(copy.array) != copy.memory for copy in self.copies):
-                    raise ValueError("an array has other memory now")
-                spans = [span for copy in self.copies for span in copy.spans]
+                pieces = list(self._pieces())
                 other = CheckpointMemory(checkpoint.pid)
-                for span in spans:
-                    other.copy(span, drop=now is not None)
+                for there, here in pieces:
+                    other.copy(there, here.start, drop=now is not None)
             _bind_names(namespace, self.names)
         except BaseException:
             if now is not None:
                 other = CheckpointMemory(now.pid)
-                for span in spans:
+                for _, here in pieces:
                     with contextlib.suppress(UnreadableMemoryError):
-                        other.copy(span)
+                        other.copy(here, here.start)
             for action in reversed(done):
                 action.revert()
             _bind_names(namespace, before)
@@ -261,6 +260,14 @@ class Plan:
             parts = [part for part in self.graph.kinds.kind(value).parts if part.write is not None]
             for part, values in zip(parts, states):
                 yield Action(part.prepare(value, values), part.prepare(value, part.read(value)))
+
+    def _pieces(self) -> Iterator[tuple[Span, Span]]:
+        for copy in self.copies:
+            memory = find_memory(copy.array)
+            if memory is None or memory.size != copy.memory.size:
+                raise ValueError("an array has a different size now")
+            moved = memory.start - copy.memory.start
+            yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
     def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
         changes: list[dict[str, Any]] = []
@@ -342,11 +349,13 @@ _ENDED = "it has ended and does not come back"
 class _Matches(NamedTuple):
     alive: array[int]
     changed: array[int]
-    copies: list[Copy]
+    same_object: list[Copy]
+    """Memory is where it was."""
+    moved: list[Copy]
 
 
 def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
-    matches = _Matches(array("q"), array("q"), [])
+    matches = _Matches(array("q"), array("q"), [], [])
     for offset in range(0, len(rows), 6):
         address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
         node = graph.nodes.get(address)
@@ -356,7 +365,9 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
         if node.mutable_state != mutable:
             matches.changed.append(address)
         if memory[1]:
-            matches.copies.append(Copy(node.value, Span(*memory), []))
+            span = Span(*memory)
+            copies = matches.same_object if node.memory == span else matches.moved
+            copies.append(Copy(node.value, span, [span]))
     return matches
 
 
@@ -383,8 +394,8 @@ def _compare_with_checkpoint(
         lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
     matches = _match(_unpack(rows), graph, step.ended())
-    written = checkpointed.written_since(copy.memory for copy in matches.copies)
-    copies = list(_find_changed(matches.copies, written, checkpoint))
+    written = checkpointed.written_since(copy.memory for copy in matches.same_object)
+    copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
     rebound = [
         name
         for name in step.names
@@ -440,8 +451,12 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
     if first is None:
         return
     settings = {} if first.process is None else first.process.find_changes()
-    plan.actions += settings.values()
-    plan.inside += settings
+    for label, action in settings.items():
+        if action is None:
+            plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
+        else:
+            plan.actions.append(action)
+            plan.inside.append(label)
     if first.side_state is not None:
         for value, action in first.side_state.find_differences():
             names = plan.find_names(value)
@@ -450,6 +465,7 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
             else:
                 plan.actions.append(action)
                 plan.inside += names
+        plan.not_restored += first.side_state.find_started_threads()
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
@@ -457,9 +473,16 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
     for step in steps:
         for library in step.libraries:
             first.setdefault(address_of(library.holder), library)
-    plan.not_restored += [
-        NotRestored(label, "an attribute of a library is not restored")
-        for library in first.values()
-        for label in library.find_changes(mentioned)
-        if label not in plan.inside
-    ]
+    settings = frozenset(plan.inside)
+    for library in first.values():
+        for name, then, now in library.iter_changes(mentioned):
+            label = f"{library.label}.{name}"
+            value = then.value(None) if type(then) is ReleasedObject else then
+            if label in settings:
+                continue
+            if value is MISSING and then is not MISSING:
+                plan.not_restored.append(NotRestored(label, _ENDED))
+                continue
+            plan.inside.append(label)
+            put = partial(library.set_attribute, name)
+            plan.actions.append(Action(partial(put, value), partial(put, now)))
