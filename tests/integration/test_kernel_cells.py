@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells, running
+from tests.integration.kernels import Cells
 
 
 def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
@@ -332,21 +330,3 @@ def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
         (frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames
     ] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
-
-
-def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
-    class Resized(LocalLauncher):
-        def start(
-            self,
-            executable: str,
-            cwd: str,
-            size: tuple[int, int],
-            wire: ConnectionState,
-        ) -> Process:
-            process = super().start(executable, cwd, size, wire)
-            kernel.set_size(117, 33)
-            return process
-
-    kernel = ProcessKernel(launcher=Resized())
-    with running(kernel) as cells:
-        assert cells.text("import shutil; print(*shutil.get_terminal_size())") == "117 33\n"
