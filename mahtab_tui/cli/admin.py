@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -32,8 +31,8 @@ from mahtab_tui.knowledge.skills import (
     ProjectFolder,
     SkillError,
     SkillsLoader,
-    create_skill,
     instructions_text,
+    name_problem,
     read_skill,
     skill_folders,
     skill_texts,
@@ -60,7 +59,7 @@ from mahtab_tui.settings.sources import (
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system import find_program
 
-config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
+config_app = typer.Typer(help="Show every setting and where it comes from; change, trust.")
 
 Project = Annotated[
     bool,
@@ -143,29 +142,6 @@ def unset(
 
 
 @config_app.command()
-def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor and check it afterwards."""
-    from mahtab_tui.tui.external import editor_command
-
-    path = _config_file(project)
-    with fail_on(RuntimeError, code=1):
-        command = editor_command()
-    try:
-        with fail_on(SettingsError, code=1):
-            if not path.exists():
-                values.write_text(path, values.NEW_FILE)
-        code = subprocess.run([*command, str(path)], check=False).returncode
-    except OSError as error:
-        fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
-    with fail_on(SettingsError):
-        settings = load_settings()
-    for sentence in settings.untrusted:
-        warn(sentence)
-    if code:
-        fail(f"{command[0]} ended with exit code {code}.", 1)
-
-
-@config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
     """Show this project's settings and model instructions that are not trusted yet, and trust them
     if you agree.
@@ -183,7 +159,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         return
     for each in found:
         for key, value in each.values.items():
-            echo(f"{each.path}, line {each.file.line(key)}: {key} = {_visible_value(key, value)}")
+            echo(f"{each.path}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
             text = escape_for_model(part.text)
@@ -211,7 +187,7 @@ def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
-skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
+skills_app = typer.Typer(help="List, show and make skills.", no_args_is_help=True)
 
 
 def _skill_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
@@ -252,59 +228,44 @@ def show(
     echo(f"\n{skill.content}")
 
 
-@skills_app.command()
-def search(
-    query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
-    limit: Annotated[int, typer.Option(min=1, help="At most this many")] = 5,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
-    hits = SkillLibrary(_loader(skills_dir), warn).search(query, limit)
-    for hit in hits:
-        echo(f"{hit.name}: {hit.description}")
-    if not hits:
-        fail(f"No skill matches {query!r}.", 1)
+_DESCRIPTION = "What this skill does. Use when the words of the question say so."
+_SKILL = """\
+---
+name: {name}
+description: {description}
+---
+
+1. **First step.** What to look at, and with which call.
+2. **Check.** How to see that it is right.
+"""
 
 
 @skills_app.command()
 def new(
     name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
-    description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")
-    ] = None,
+    description: Annotated[
+        str, typer.Option(help="What it does and when to use it")
+    ] = _DESCRIPTION,
 ) -> None:
-    """Make a skill from a template, and print the path of its file."""
+    """Make a skill of this project from a template, and print the path of its file."""
+    if problem := name_problem(name):
+        fail(f"The name {name!r} cannot be used: {problem}.")
+    with fail_on(SettingsError):
+        path = project_folder() / ".mahtab" / "skills" / name / "SKILL.md"
+    # Strings of YAML in double quotes have the syntax of JSON strings.
+    quoted = json.dumps(" ".join(description.split()), ensure_ascii=False)
+    try:
+        quoted.encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_SKILL.format(name=name, description=quoted))
+    except UnicodeEncodeError:
+        fail("The description is not valid text.")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}.")
     with fail_on(SkillError, SettingsError):
-        path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
         trust_texts({path: instructions_text(read_skill(path))})
-        echo(str(path))
-
-
-@skills_app.command()
-def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]"
-        ),
-    ] = None,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
-    for path in paths or ():
-        if not path.is_dir():
-            fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*paths) if paths else _loader(skills_dir)
-    count = len(loader.load_all())
-    for problem in loader.problems:
-        echo(problem)
-    if loader.untrusted:
-        names = ", ".join(skill.name for skill in loader.untrusted)
-        echo(f"Held back until you trust them: {names}.")
-    echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
-    if loader.problems:
-        raise typer.Exit(1)
+    echo(str(path))
 
 
 # Clients of the MCP server

@@ -36,15 +36,14 @@ class McpServer(BaseModel):
     def _no_text(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(
-                "a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit"
+                "a server is a table: write [mcp.NAME] with command or url into the file"
             )
         return value
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            both = "" if self.url is None else ", not both"
-            raise ValueError(f"give a command or a url{both}")
+            raise ValueError("give either a command or a url")
         return self
 
     def __str__(self) -> str:

@@ -233,19 +233,6 @@ def test_invalid_python_is_an_error_and_none_of_it_runs(
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:
-    cells.run("from __future__ import annotations")
-    assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
-
-
-def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
-    cells.run("def f():\n    return 'here'")
-    assert (
-        cells.text("import inspect; print(inspect.getsource(f))")
-        == "def f():\n    return 'here'\n\n"
-    )
-
-
 def test_changes_name_bound_and_deleted_names_even_after_a_failure(cells: Cells) -> None:
     assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {
         "x": "added",
@@ -285,13 +272,6 @@ def test_variables_and_details_are_available_while_a_cell_runs(cells: Cells) -> 
     assert cells.run_until("started", threading.Thread(target=look).start, code).status is Status.OK
     assert "answer" in seen
     assert seen[-1] == "42"
-
-
-def test_users_displayhook_is_used_and_preserved(cells: Cells) -> None:
-    cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
-    assert cells.text("5") == "shown 5\n"
-    cells.run("sys.displayhook = None")
-    assert cells.text("5") == "5\n"
 
 
 def test_screen_width_and_colour_reach_the_code(cells: Cells) -> None:

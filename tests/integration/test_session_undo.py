@@ -111,19 +111,6 @@ def test_nothing_is_undone_during_a_cell_or_before_any_cell(
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
-def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(undo_steps=200)
-    it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
-    it.session.undo.undo(3)
-    who = it.session.cells.provenance.author
-    assert (who("items"), who("other")) == (("you", 2, False), ("you", 1, False))
-    it.session.undo.redo()
-    assert who("items") == ("you", 111, False)
-    assert it.value("len(items)") == "110"
-
-
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
@@ -189,25 +176,6 @@ def test_undo_waits_for_a_cell_that_searches(open_session: OpenSession) -> None:
     assert it.value("items") == "[1]"
 
 
-def test_undo_works_while_a_search_retried_without_a_cell_runs(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(ENDLESS)
-    it.run("log = 'line\\n' * 6_000; items = [1]")
-    it.session.submit("python", "items.append(2); rlm('Find the needles', log)")
-    tree = it.store.wait(tags.RLM_REPL_IN).attrs["tree"]
-    it.session.searches.stop(tree, "1")
-    it.store.wait(tags.USER_REPL_OUT, cell=2)
-    it.session.searches.retry(tree, "1")
-    it.store.wait(tags.RLM_REPL_IN, node="2")
-    while it.session.cells.running:
-        time.sleep(0.001)
-    it.session.undo.undo(2)
-    assert it.value("items") == "[1]"
-    it.session.searches.stop(tree, "2")
-    it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
-
-
 @pytest.mark.parametrize("how", ["reset", "activate"])
 def test_after_a_kernel_change_only_later_cells_can_be_undone(
     open_session: OpenSession, how: str
@@ -248,18 +216,6 @@ def test_undo_restores_the_folder_left_by_the_cell(
     )
     it.session.undo.redo()
     assert it.session.kernel.info().cwd == str(project / "inner")
-
-
-def test_screen_resize_does_not_count_as_a_change(
-    open_session: OpenSession,
-) -> None:
-    it = open_session()
-    it.run("import os; items = [1]", "items.append(2)")
-    it.session.kernel.set_size(50, 10)
-    assert it.value("os.environ['COLUMNS']") == "'50'"
-    assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
-    it.session.undo.undo(2)
-    assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
 
 def test_non_variables_do_not_appear_in_the_namespace_pane(

@@ -406,7 +406,7 @@ async def test_part_of_a_collapsed_fan_out_is_found() -> None:
             if node.batch is not None and node.batch.of > 12
         )
         assert not any(line.node is part and line.kind == "node" for line in app.pane._view.lines)
-        app.pane.find(part.query, 0, regex=False)
+        app.pane.find(part.query, 0)
         assert chosen(pilot) == part.id
 
 

@@ -18,7 +18,7 @@ from mahtab_tui.search.tree import SearchControl, Tree, Trees
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
-from mahtab_tui.tui.find import FindRow, Pattern
+from mahtab_tui.tui.find import FindRow, words_in_any_case
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
 from mahtab_tui.tui.search.drawing import HEADS, CallLine, Drawing, FanOutGrid, Key, with_reruns
@@ -473,17 +473,15 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     # Searching: implements `Findable`. Calls are found by query and answer, even if they are
     # collapsed, in the order in which they started.
 
-    def begin_find(self) -> str:
+    def begin_find(self) -> None:
         self._found = None
-        return ""
 
-    def find(self, words: str, step: int, *, regex: bool) -> str:
+    def find(self, words: str, step: int) -> str:
         if not words:
             return ""
         nodes = [(tree, node) for tree in self.trees for node in tree.nodes.values()]
-        texts = (f"{node.query}\n{node.answer}" for _, node in nodes)
-        matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
-        found = [each for each, spans in zip(nodes, matches, strict=True) if spans]
+        search = words_in_any_case(words).search
+        found = [each for each in nodes if search(f"{each[1].query}\n{each[1].answer}")]
         if not found:
             return "nothing found"
         before = (index for index, (_, node) in enumerate(found) if node is self._found)
