@@ -500,7 +500,7 @@ def test_files_of_another_user_are_not_read(limited: SavedSession) -> None:
         pytest.skip("only root can give a file away")
     limited.leave("v = 1")
     os.chown(limited.folder / "index.json", 12345, -1)
-    with pytest.raises(KernelError, match="is not a file of yours"):
+    with pytest.raises(KernelError, match="belongs to another user"):
         limited.kernel().kernel.saved_namespace()
 
 

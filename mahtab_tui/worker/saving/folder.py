@@ -137,13 +137,17 @@ def split_pieces(part: Any) -> Iterator[memoryview]:
 
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
     found = os.fstat(fd)
-    if (
-        (regular and not stat.S_ISREG(found.st_mode))
-        or found.st_uid != os.geteuid()
-        or found.st_mode & 0o022
-    ):
+    if regular and not stat.S_ISREG(found.st_mode):
         raise FolderError(
-            f"Variables are neither read nor saved, because others can write {path}, or it is not a file of yours. {_MOVE}"
+            f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}"
+        )
+    if found.st_uid != os.geteuid():
+        raise FolderError(
+            f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}"
+        )
+    if found.st_mode & 0o022:
+        raise FolderError(
+            f"Variables are neither read nor saved, because others can write {path}. If you trust what is in it, run: chmod go-w {path}"
         )
 
 
