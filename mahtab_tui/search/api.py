@@ -17,10 +17,9 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.codec import FORMAT, as_json
 from mahtab_tui.bus.masking import Secrets
@@ -28,15 +27,13 @@ from mahtab_tui.bus.records import (
     Notice,
     Record,
     SearchChatStream,
-    SearchRecord,
 )
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import Sampling, default_model, parse_sampling, pop_access
+from mahtab_tui.llm.providers import default_model
 from mahtab_tui.llm.usage import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
 from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.conversation import (
-    CALLER_LOOP,
     ChosenModels,
     GivenModel,
     Model,
@@ -52,7 +49,6 @@ from mahtab_tui.worker.answers import Answer, Result, SearchUsage, needs_code, s
 from mahtab_tui.worker.contexts import read_context, read_contexts
 from mahtab_tui.worker.search import CallerTools, SearchFailed
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
-from mahtab_tui.worker.search_log import TurnLines, pack_events
 
 
 class SearchAnswer(NamedTuple):
@@ -65,9 +61,8 @@ class SearchAnswer(NamedTuple):
     spans: Sequence[TextSpan] = ()
     why: str = ""
     """A sentence saying why it is partial, or how the text was searched."""
-    log: SessionLog | None = None
 
-    def as_result(self, text: str) -> Result:
+    def as_result(self) -> Result:
         used = SearchUsage(
             self.usage.calls,
             self.usage.input_tokens + self.usage.output_tokens,
@@ -75,10 +70,7 @@ class SearchAnswer(NamedTuple):
             self.duration,
         )
         partial = self.state == "partial"
-        return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
-
-    def packed(self) -> bytes:
-        return b"" if self.log is None else self.log.packed()
+        return Result(plain(self.text), partial, self.why, used, tuple(self.spans))
 
 
 class CancelToken:
@@ -133,7 +125,6 @@ class Search:
         self._opened: Sandboxes | None = None
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
-        self._logs: dict[str, SessionLog] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self.closed = False
         self._process = os.getpid()
@@ -156,8 +147,6 @@ class Search:
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
         tree: str | None = None,
-        sampling: Sampling | None = None,
-        access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
         by_code: bool = False,
         emit: Emit | None = None,
@@ -173,25 +162,17 @@ class Search:
             for notice in contents.notices:
                 self._notice("warning", notice)
             text = Text.of(contents)
-        tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
-
-        def record(event: Record) -> None:
-            log.add(event)
-            emit(event)
-
-        log = SessionLog()
+        tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
-            models = self._models.get_both(
-                model, sub_model or model, chosen, sampling or {}, access or {}
-            )
+            root_model = self._models.get(model, chosen)
             if self._opened is None:
                 self._opened = self._open_sandboxes()
-            self._logs[tree] = log
             self._trees[tree] = engine = Engine(
-                Events(tree, record),
+                Events(tree, emit or self._emit),
                 chosen,
-                *models,
+                root_model,
+                self._models.get(sub_model or model, chosen),
                 gates=self._models.gates,
                 spending=self._spending,
                 sandboxes=self._opened,
@@ -219,10 +200,6 @@ class Search:
             return await self._run(engine, engine.run_again(query, about or {}))
 
         return self._wait(grow(), caller)
-
-    def packed_log(self, tree: str) -> bytes | None:
-        log = self._logs.get(tree)
-        return None if log is None else log.packed()
 
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
@@ -265,16 +242,6 @@ class Search:
 
     def stop(self, tree: str, node: str) -> None:
         self._on_tree(tree, lambda engine: engine.stop(node))
-
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        def retry(engine: Engine) -> None:
-            gone = (
-                f"Call {node} of the search cannot be run again: its text is no longer in memory."
-            )
-            if not engine.retry(node, query):
-                self._notice("warning", gone)
-
-        self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         engine = self._trees.get(tree)
@@ -319,7 +286,6 @@ class Search:
                 ended = (tree for tree, each in self._trees.items() if not each.running())
                 if (oldest := next(ended, None)) is None:
                     break
-                del self._logs[oldest]
                 await self._trees.pop(oldest).close()
         return SearchAnswer(
             outcome.text,
@@ -329,7 +295,6 @@ class Search:
             time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
-            self._logs.get(engine.events.tree),
         )
 
     def forget(self, tree: str) -> None:
@@ -340,7 +305,6 @@ class Search:
                     await asyncio.to_thread(model.close)
 
         def forget() -> None:
-            self._logs.pop(tree, None)
             if (engine := self._trees.pop(tree, None)) is not None:
                 used = {model for each in self._trees.values() for model in each.models}
                 self._models.forget(unused := engine.models - used)
@@ -389,43 +353,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
-_AT_ONCE = 1_000
-MOST = 200_000_000
-"""Characters of events that are kept in memory."""
-
-
-class SessionLog:
-    """The events of one search, without streamed pieces, compressed from time to time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._packed: list[bytes] = []
-        self._events: list[Record] = []
-        self.chars = 0
-
-    def add(self, event: Record) -> None:
-        if isinstance(event, SearchChatStream):
-            return
-        with self._lock:
-            if self.chars > MOST:
-                return
-            self.chars += len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
-            self._events.append(event)
-            if self.chars > MOST:
-                end = "The log ends here: the search had too many events."
-                self._events.append(Notice(end, level="warning", time=event.time))
-            if len(self._events) > _AT_ONCE:
-                self._pack()
-
-    def packed(self) -> bytes:
-        with self._lock:
-            self._pack()
-            return b"".join(self._packed)
-
-    def _pack(self) -> None:
-        if self._events:
-            self._packed.append(pack_events([as_json(event) for event in self._events]))
-            self._events.clear()
 
 
 class Log:
@@ -478,82 +405,41 @@ class Log:
         self._file.flush()
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 
 
-def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a function the parameters of another one in place of its `**options`, and the other's
-    docstring before its own."""
-
-    def extend(function: F) -> F:
-        own, inherited = inspect.signature(function), inspect.signature(shared)
-        named = {name: each for name, each in own.parameters.items() if name != "options"}
-        parameters = {**inherited.parameters, **named}.values()
-        extended: Any = function
-        extended.__signature__ = own.replace(
-            parameters=sorted(parameters, key=lambda each: each.kind)
-        )
-        extended.__doc__ = f"{inspect.getdoc(shared)}\n\n{inspect.getdoc(function)}"
-        return function
-
-    return extend
-
-
-_SIGNATURE = inspect.signature(rlm_of_kernels)
-
-
-@_extends(rlm_of_kernels)
 def rlm(
     query: str,
     context: Any = None,
     *,
+    contexts: Mapping[str, Any] | None = None,
+    returns: Any = None,
+    instructions: str = "",
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    max_depth: int | None = None,
+    max_turns: int | None = None,
+    max_calls: int | None = None,
+    max_usd: float | None = None,
+    max_seconds: float | None = None,
+    small: int | None = None,
+    yes: bool = False,
     log: str | os.PathLike[str] | None = None,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
-    **options: Any,
 ) -> Answer:
-    """Outside of a session, the search runs in this process, and Ctrl+C stops it:
-
-    model, sub_model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content`
-    and returns or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or
-    not, with a model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or
-    `demo`.
-    base_url, api_key: by default as the environment says. No other key is sent to base_url than api_key or, by `openai:`,
-    OPENAI_COMPATIBLE_API_KEY.
-    max_calls, max_usd, max_seconds: the last call may exceed what was left. The best answer so far is also returned if the model fails after
-    something was found.
-    yes: otherwise sub-calls above ask_above are refused, and the model makes do with what it has.
-    verbose: the lines are printed during the search.
-    log: a file to write the events to, as JSON lines.
-    on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
-    searcher: keeps the model and the sandboxes' server for the next search.
-
-    Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available or does not take an option, `ContextError` for an
-    unsupported context or name, `SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a
-    log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
-    causes a warning.
-    """
-    bound = _SIGNATURE.bind(query, context, **options)
-    bound.apply_defaults()
-    given = bound.arguments
-    returns, tools, raw = given["returns"], given["tools"], given["raw"]
-    if not isinstance(given["instructions"], str):
-        raise ValueError(f"instructions must be a str, not {given['instructions']!r}.")
+    if not isinstance(instructions, str):
+        raise ValueError(f"instructions must be a str, not {instructions!r}.")
     limits = merge_limits(
-        **{each.name: given[each.name] for each in fields(Limits) if each.name in given}
+        max_depth=max_depth,
+        max_turns=max_turns,
+        max_calls=max_calls,
+        max_usd=max_usd,
+        max_seconds=max_seconds,
+        small=small,
     )
-    sampling = parse_sampling(**{name: given[name] for name in ("temperature", "top_p", "seed")})
-    access = pop_access({name: given[name] for name in ("base_url", "api_key")})
-    contents = read_contexts(
-        context,
-        given["contexts"],
-        given["named"],
-        inspect.signature(rlm).parameters if given["named"] else (),
-    )
+    contents = read_contexts(context, contexts)
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
     log_file: Log | None = None
@@ -562,8 +448,6 @@ def rlm(
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
-        if given["verbose"]:
-            takers.append(partial(_print_turn, TurnLines()))
         emit = partial(_emit_to_all, takers)
         used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
@@ -579,34 +463,27 @@ def rlm(
                 again = True
                 found = search.run(
                     query,
-                    Text.of(contents, given["instructions"]),
+                    Text.of(contents, instructions),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
-                    asking="run" if given["yes"] else "refuse",
+                    asking="run" if yes else "refuse",
                     tree=tree,
-                    sampling=sampling,
-                    access=access,
                     tools=runner,
                     by_code=needs_code(str(query), returns, tools),
                     emit=emit,
                     caller=caller,
                 )
             if found.state in ("error", "stopped"):
-                raise SearchFailed(plain(found.text), found.packed, contents.contexts)
+                raise SearchFailed(plain(found.text))
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
                 _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
-            return found.as_result(found.text if raw else plain(found.text))
+            return found.as_result()
 
         try:
             answer = search_for_form(
-                query,
-                returns,
-                find,
-                (SearchFailed, ValueError),
-                raw=raw,
-                contexts=contents.contexts,
+                query, returns, find, (SearchFailed, ValueError), contexts=contents.contexts
             )
         finally:
             if searcher is None:  # nobody can run it again
@@ -616,12 +493,30 @@ def rlm(
     return answer
 
 
+rlm.__doc__ = f"""{inspect.getdoc(rlm_of_kernels)}
+
+Outside of a session, the search runs in this process, and Ctrl+C stops it:
+
+model, sub_model: a model's name, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
+the answer. By default `claude` if the CLI is installed, else a model of a server on this machine, or `demo`.
+max_calls, max_usd, max_seconds: the last call may exceed what was left. The best answer so far is also returned if the model fails after
+something was found.
+yes: otherwise more than 50 sub-calls are refused, and the model makes do with what it has.
+log: a file to write the events to, as JSON lines.
+on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
+searcher: keeps the model and the sandboxes' server for the next search.
+
+Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available, `ContextError` for an unsupported context or name,
+`SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a log is not overwritten),
+`ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed causes a warning.
+"""
+
+
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """Search as `rlm` does, to be awaited. Cancelling it stops the search."""
     caller = CancelToken()
     variables = contextvars.copy_context()
     variables.run(_CALLER.set, caller)
-    variables.run(CALLER_LOOP.set, asyncio.get_running_loop())
     running = asyncio.ensure_future(
         asyncio.get_running_loop().run_in_executor(
             None, lambda: variables.run(rlm, query, context, **options)
@@ -758,12 +653,6 @@ _SHARED = _SharedSearcher()
 
 def _warn(emit: Emit, text: str) -> None:
     emit(Notice(text, level="warning", time=time.time()))
-
-
-def _print_turn(lines: TurnLines, record: Record) -> None:
-    if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
-            sys.stderr.write(lines.describe(as_json(record)))
 
 
 def _emit_to_all(subscribers: list[Emit], record: Record) -> None:

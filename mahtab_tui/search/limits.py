@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 
 
+LONGEST_ANSWER = 1_000_000
+"""Characters of a search's answer; those of sub-calls are shorter."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of a tree; None means no limit."""
@@ -31,14 +35,8 @@ class Limits:
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = 200
     """Model calls of the whole tree; so are the following limits."""
-    max_tokens: int | None = None
-    """Read and written."""
     max_usd: float | None = None
     max_seconds: float | None = None
-    max_answer: int = 1_000_000
-    """Characters of the search's answer; those of sub-calls are shorter."""
-    concurrency: int | None = None
-    """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
     """Run time of one turn's code, without its sub-calls."""
     small: int = 20_000
@@ -49,22 +47,13 @@ class Limits:
     """How many sub-calls of the tree need no consent."""
 
     def answer_at(self, depth: int) -> int:
-        return self.max_answer if depth == 0 else ANSWER_LIMIT
+        return LONGEST_ANSWER if depth == 0 else ANSWER_LIMIT
 
     def is_plain(self, depth: int, chars: int) -> bool:
         return depth >= self.max_depth or chars <= self.small
 
 
-_LEAST = {
-    "max_turns": 1,
-    "max_depth": 0,
-    "max_calls": 1,
-    "max_tokens": 1,
-    "max_answer": 1,
-    "concurrency": 1,
-    "small": 0,
-    "ask_above": 0,
-}
+_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "small": 0}
 
 
 def merge_limits(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
@@ -121,9 +110,6 @@ class Gate:
             if turn.done() and not turn.cancelled():  # it got a place before it was cancelled
                 self.leave()
             raise
-
-    def widen(self, limit: int) -> None:
-        self._limit = self._width = limit
 
     def overloaded(self, at_least: float = 0.0) -> float:
         """Make all calls wait because the service is busy. Returns the seconds."""
@@ -240,11 +226,9 @@ class Budget:
                 "A call did not report its price, so the limit in dollars can no longer be enforced."
             )
         wanted = self.spent.plus(self._reserved).plus(amount)
-        calls, tokens, usd = self._limits.max_calls, self._limits.max_tokens, self._limits.max_usd
+        calls, usd = self._limits.max_calls, self._limits.max_usd
         if calls is not None and wanted.calls > calls:
             raise BudgetSpent(_SPENT.format(f"{calls:,} model call{'' if calls == 1 else 's'}"))
-        if tokens is not None and wanted.tokens > tokens:
-            raise BudgetSpent(_SPENT.format(f"{tokens:,} tokens"))
         if usd is not None and wanted.usd > usd:
             raise BudgetSpent(_SPENT.format(f"${usd:.2f}"))
         self._reserved = self._reserved.plus(amount)
@@ -265,7 +249,6 @@ class Budget:
         used, limits = self.spent.plus(self._reserved), self._limits
         return BudgetLeft(
             calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
-            tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
             usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
 

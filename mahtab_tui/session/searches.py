@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import queue
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import (
     Approval,
-    Notice,
     Record,
     SearchBegin,
     SearchFinal,
@@ -26,7 +24,6 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call
 from mahtab_tui.system import IMPORTS, start_thread
@@ -116,8 +113,6 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     return tools[:_MOST]
 
 
-_LARGE = 2_000_000
-"""Maximum characters of a log that is sent with its answer."""
 _TOOL_CALLS = 32
 
 
@@ -165,17 +160,11 @@ class Searches:
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         instructions = str(options.pop("instructions", ""))
-        sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
-            access = pop_access(options)
-            if access and self._kernel.info().host:  # it could reach what only this machine can
-                raise ValueError(
-                    "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
-                )
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
-                return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
+                return self._result(self._engine().run_again(tree, str(args["query"]), about))
             limits = merge_limits(settings.rlm_limits(), **options)
             if not self._kernel.info().host:
                 content = _read_text(Path(args["file"]))
@@ -205,34 +194,20 @@ class Searches:
                 asking="run" if args["yes"] else "ask" if self._can_ask else "refuse",
                 about=about,
                 tree=tree,
-                sampling=parse_sampling(**sampling),
-                access=access,
                 tools=tools,
                 by_code=args.get("by_code") is True,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
-        return self._result(answer, args)
+        return self._result(answer)
 
-    def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
-        # A very large log is only sent on request.
-        small = answer.log is None or answer.log.chars <= _LARGE
-        packed = base64.b64encode(answer.packed()).decode() if small else None
+    def _result(self, answer: SearchAnswer) -> dict[str, Any]:
         if answer.state in ("error", "stopped"):
-            return {"failed": plain(answer.text), "packed": packed}
+            return {"failed": plain(answer.text)}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             warn(self._log, f"{why}; this answer is partial.")
-        result = answer.as_result(answer.text if args.get("raw") else plain(answer.text))
-        return {**result._asdict(), "packed": packed}
-
-    def log(self, tree: str) -> str:
-        """Return the log of a search, if it was too large to come with the answer. Raises
-        `RuntimeError`."""
-        log = None if self._search is None else self._search.packed_log(tree)
-        if log is None:
-            raise RuntimeError("The log of this search is no longer in memory.")
-        return base64.b64encode(log).decode()
+        return answer.as_result()._asdict()
 
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
@@ -273,10 +248,6 @@ class Searches:
         if (search := self._search) is not None:
             search.stop(tree, node)
 
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        if (search := self._search) is not None:
-            search.retry(tree, node, query)
-
     def make_variable(self, answer: str) -> None:
         def run() -> None:
             try:
@@ -288,7 +259,7 @@ class Searches:
             name = "answer"
             while name in used:
                 name = f"answer_{next(numbers)}"
-            self._parts.inbox.put("python", f"{name} = {_literal(answer)}")
+            self._parts.inbox.put("python", f"{name} = {answer!r}")
 
         start_thread("answer", run)
 
@@ -329,16 +300,6 @@ class Searches:
         elif isinstance(record, Usage):
             self._parts.spending.count(record)
         emit(self._log, record)
-        if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            text = f"Call {record.node} finished late. Press v to save its answer."
-            emit(self._log, Notice(text))
-
-
-def _literal(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if len(lines) < 2:
-        return repr(text)
-    return "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
 
 
 def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:

@@ -30,7 +30,6 @@ from typing import (
     get_type_hints,
 )
 
-from .search import Logged, Packed
 from .search_log import Span, to_context_spans
 
 if TYPE_CHECKING:
@@ -161,14 +160,14 @@ def _choices(wanted: Any) -> dict[Any, list[Any]]:
     return {}
 
 
-def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
-    """Read an answer. raw: keep control characters in strings. Raises `WrongForm`."""
+def read_as(wanted: Any, text: str) -> Any:
+    """Read an answer. Raises `WrongForm`."""
     if wanted is str:
         return str(text)
     wrong: WrongForm | None = None
     for data in _parse(str(text)):
         try:
-            return _read(wanted, data if raw else _clean(data), "the answer")
+            return _read(wanted, _clean(data), "the answer")
         except WrongForm as error:
             wrong = wrong or error
     assert wrong is not None
@@ -392,12 +391,10 @@ class Result(NamedTuple):
     why: str
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
-    packed: Packed = b""
 
 
-class Answer(Logged, str):
-    """The answer of a search: a str that also has a value. `log` contains the events of its search,
-    `tree` the calls."""
+class Answer(str):
+    """The answer of a search: a str that also has a value."""
 
     value: Any
     """The answer in the form requested by `returns`; by default the text. None if it does not have
@@ -428,7 +425,6 @@ def search_for_form(
     search: Callable[[str], Result],
     failures: tuple[type[Exception], ...],
     *,
-    raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
     """Search until the answer has the requested form, at most three times. failures: exceptions
@@ -440,7 +436,7 @@ def search_for_form(
     result, wrong = search(query), ""
     for tries in range(_CORRECTIONS + 1):
         try:
-            return _make_answer(result, read_as(returns, result.text, raw=raw), "", contexts)
+            return _make_answer(result, read_as(returns, result.text), "", contexts)
         except WrongForm as error:
             wrong = str(error)
         if result.partial or tries == _CORRECTIONS:
@@ -462,5 +458,4 @@ def _make_answer(
     answer.value, answer.why = value, wrong or result.why
     answer.state = "partial" if wrong or result.partial else "answered"
     answer.usage, answer.spans = result.usage, to_context_spans(result.spans, contexts)
-    answer._packed, answer._contexts = result.packed, tuple(contexts)
     return answer

@@ -11,7 +11,6 @@ import math
 import operator
 import pprint
 import re
-import sys
 from collections import deque
 from collections.abc import (
     ItemsView,
@@ -29,14 +28,12 @@ from typing import Any, Callable, NamedTuple, NoReturn
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
     MOST_A_CALL,
-    AnswerList,
     EngineHost,
     EvidenceFinder,
     Final,
     Hit,
     Part,
     Piece,
-    ReadTracker,
     Source,
     SubAnswer,
     compile_pattern,
@@ -139,28 +136,11 @@ def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
-
-_PROMPT = 20_000
-"""A longer prompt contains a text, so that the query is made of its ends."""
-
-
-def _query_and_text(prompt: Any) -> tuple[str, str]:
-    if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
-        return prompt, ""
-    half = _PROMPT // 10
-    return (
-        f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}",
-        prompt,
-    )
-
-
 _LOOKED_UP = 4_000_000_000
 """Characters to read to find where the texts of sub-calls come from: a few seconds."""
 
 _READERS = ("peek", "grep", "partition")
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
-_FUNCTIONS = (*FUNCTIONS, *ALIASES)
 
 
 def make_names(
@@ -172,15 +152,13 @@ def make_names(
     *,
     contexts: Sequence[Any] = (),
     tools: Sequence[tuple[str, str, str]] = (),
-    touches: ReadTracker | None = None,
 ) -> dict[str, object]:
     """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
     contexts: name, kind, start, end and parts of each."""
-    touches = touches or ReadTracker(host)
-    functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
-    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
+    functions = SandboxFunctions(text, host, kind == "str", longest_answer)
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     if kind == "str":
-        names["context"] = Source.make(text, touches)
+        names["context"] = text if isinstance(text, Source) else Source(text)
     else:
         names["context"] = whole = functions.documents(kind, parts)
         for name, its_kind, _, _, its_parts, _ in contexts:
@@ -194,23 +172,20 @@ def make_names(
 
 
 class SandboxFunctions:
-    def __init__(
-        self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
-    ) -> None:
+    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: maximum
         characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
         self._longest_answer = longest_answer
-        self._touches = touches
         self._evidence = EvidenceFinder(text)
         self._refused_empty = False
         self._lookups = _LOOKED_UP // (len(text) + 1)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         found = [
-            Source.make(part, self._touches, part.start, part.line)
+            Source(part, part.start, part.line)
             for part in self._parts(self._text, ((start, end) for _, start, end in parts))
         ]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
@@ -226,7 +201,6 @@ class SandboxFunctions:
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
         part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
         if isinstance(part, Part):
-            self._touches.report("peek", [(part.start, part.end)])
             self._evidence.remember([part])
         return part
 
@@ -266,7 +240,6 @@ class SandboxFunctions:
             spans.append((start, end))
         found = self._parts(source, spans)
         parts = [part for part in found if isinstance(part, Part)]
-        self._touches.report("grep", [(part.start, part.end) for part in parts])
         self._evidence.remember(parts)
         return found
 
@@ -308,7 +281,6 @@ class SandboxFunctions:
         """
         _check_query("llm", query)
         part = self._part("llm", text)
-        self._touches.flush()
         given = None if part == {"text": ""} else part
         reply = self._host.call("llm", {"query": str(query), "part": given})
         return to_answer(reply["answers"][0])
@@ -351,50 +323,8 @@ class SandboxFunctions:
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
         spans = self._evidence.find(answer, text, self._numbered)
-        self._touches.flush()
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
-
-    # The functions under other names, with prompts that contain both query and text.
-
-    def llm_query(self, prompt: str) -> SubAnswer:
-        """The same as llm, for a prompt that has its text in it."""
-        return self.llm(*_query_and_text(prompt))
-
-    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
-        """The same as llm_map, for prompts that have their texts in them."""
-        return self.llm_map([_query_and_text(prompt) for prompt in prompts])
-
-    def rlm_query(self, prompt: str) -> SubAnswer:
-        """The same as rlm, for a prompt that has its text in it."""
-        return self.rlm(*_query_and_text(prompt))
-
-    def FINAL_VAR(self, variable: object) -> NoReturn:
-        """The same as FINAL, for a variable or its name."""
-        if isinstance(variable, str) and variable.isidentifier():
-            caller = sys._getframe(2)  # the caller of the wrapper
-            names = {**caller.f_globals, **caller.f_locals}
-            if variable not in names:
-                raise NameError(
-                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
-                )
-            variable = names[variable]
-        self.FINAL(variable)
-
-    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
-        """The same as FINAL, for one value or for several by name."""
-        everything: list[Any] = [*values, *fields.values()]
-        self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
-
-    def SHOW_VARS(self) -> str:
-        """Return the names of the variables, with their types."""
-        names = sys._getframe(2).f_globals  # beyond the wrapper
-        types = {
-            name: type(value).__name__
-            for name, value in names.items()
-            if not name.startswith("_") and name not in _FUNCTIONS
-        }
-        return f"Available variables: {types}"
 
     def _source(self, name: str, text: Any) -> str:
         if text is None:
@@ -410,10 +340,9 @@ class SandboxFunctions:
     ) -> list[SubAnswer]:
         if not parts:
             return []
-        self._touches.flush()
         query = query if isinstance(query, list) else str(query)
         reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
-        return AnswerList(map(to_answer, reply["answers"]))
+        return [to_answer(each) for each in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         if spans := find_spans(subset):
@@ -493,7 +422,7 @@ SIGNATURES = {
             if parameter.name != "self"
         ]
     )
-    for name in _FUNCTIONS
+    for name in FUNCTIONS
 }
 
 
@@ -529,7 +458,7 @@ def name_problem(name: str) -> str:
         return "a name has at most 50 letters, without accents"
     if name.startswith("_"):
         return "it begins with an underscore"
-    if name in _FUNCTIONS or name in ("context", "Part"):
+    if name in FUNCTIONS or name in ("context", "Part"):
         return "a search has that name already"
     if hasattr(builtins, name):
         return "Python has that name already"

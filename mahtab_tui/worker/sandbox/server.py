@@ -47,7 +47,7 @@ from ..control import Interrupts
 from ..frames import Frame, FrameReader, encode
 from . import confinement
 from .names import make_names
-from .text import ReadTracker, Source
+from .text import Source
 from .turns import EngineConnection, Turns
 
 MODULES = (
@@ -187,7 +187,6 @@ def _serve(context: Source) -> None:
     # Nobody joins it; starting a `Thread` would wait for it.
     _thread.start_new_thread(_listen, (connection, jobs))
     about = jobs.get()
-    touches = ReadTracker(connection)
     names = make_names(
         context,
         about["kind"],
@@ -196,9 +195,8 @@ def _serve(context: Source) -> None:
         about["answer"],
         contexts=about["contexts"],
         tools=about["tools"],
-        touches=touches,
     )
-    turns = Turns(names, connection, interrupts, touches)
+    turns = Turns(names, connection, interrupts)
     connection.ready()
     while True:
         job = jobs.get()

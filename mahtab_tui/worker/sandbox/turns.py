@@ -16,7 +16,7 @@ from ..compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_pa
 from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
-from .text import CallError, ReadTracker
+from .text import CallError
 
 MAX_FRAME = 64 * 2**20
 """Maximum bytes of a message to the engine."""
@@ -105,19 +105,16 @@ class Turns:
         names: dict[str, Any],
         connection: EngineConnection,
         interrupts: Interrupts,
-        touches: ReadTracker,
     ) -> None:
         # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
-        # Models that other programs have trained answer by `answer["ready"] = True`.
-        self._names = {"answer": {"content": "", "ready": False}, **names}
+        self._names = names
         self._conversation = connection
         self._interrupts = interrupts
         self._output = TurnOutput()
         self._loop = EventLoop()
         interrupts.cancel_await = self._loop.cancel
-        self._touches = touches
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
@@ -140,7 +137,6 @@ class Turns:
         except BaseException as error:  # the outermost frame of the turn's code
             status = self._report(error)
         builtins.__dict__.update(self._builtins)
-        self._touches.flush()
         if self._conversation.finished:
             status = "final"
         return {
@@ -159,9 +155,6 @@ class Turns:
         self._evaluate(body)
         if last is not None and (value := self._evaluate(last)) is not None:
             print(repr(value))
-        answer = self._main.__dict__.get("answer")
-        if type(answer) is dict and answer.get("ready") is True:
-            self._names["FINAL"](answer.get("content"))
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self._main.__dict__)
