@@ -570,9 +570,8 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     spans: Spans = ()
     chars: int = 0
     model: Word = ""
-    limits: Mapping[str, float | None] | None = None
-    """Named as in `search.limits.Limits`; like the next two fields, only for the root."""
     cell: int | None = None
+    """Like the next field, only for the root."""
     source: Word | None = None
 
 

@@ -209,7 +209,7 @@ class MontySandbox:
             session.feed_start(
                 code,
                 external_lookup=known,
-                print_callback=lambda _, text: self._output.write(text),
+                print_callback=self._print,
             )
         )
         while not isinstance(snapshot, MontyComplete):
@@ -239,6 +239,9 @@ class MontySandbox:
             return _plain(function(*args, **kwargs))
         finally:
             self._node.reply = None
+
+    def _print(self, stream: str, text: str) -> None:
+        self._output.write(text)
 
     async def _kill(self) -> None:
         session, self._session = self._session, None

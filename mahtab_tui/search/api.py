@@ -9,7 +9,6 @@ import errno
 import inspect
 import json
 import os
-import sys
 import threading
 import time
 import uuid
@@ -127,7 +126,7 @@ class Search:
         self._trees: dict[str, Engine] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self.closed = False
-        self._process = os.getpid()
+        self.process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
@@ -204,7 +203,7 @@ class Search:
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
-        if self._process != os.getpid():
+        if self.process != os.getpid():
             growing.close()
             raise RuntimeError(
                 "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
@@ -257,7 +256,7 @@ class Search:
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer. A
         fork, which has no thread, does nothing."""
-        if self._process != os.getpid():
+        if self.process != os.getpid():
             return
         with self._entering:
             if self.closed:
@@ -449,7 +448,7 @@ def rlm(
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
         emit = partial(_emit_to_all, takers)
-        used = searcher or stack.enter_context(_SHARED.lent())
+        used = searcher or _shared_searcher()
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             _warn(emit, notice)
@@ -568,6 +567,10 @@ class Searcher:
         """Search as the function `arlm` does, with this searcher's options."""
         return await arlm(query, context, searcher=self, **{**self._options, **options})
 
+    @property
+    def usable(self) -> bool:
+        return not self._search.closed and self._search.process == os.getpid()
+
     def close(self) -> None:
         """Stop its searches, and end the models' processes and the sandboxes' server. A later search raises `SearchFailed`."""
         self._search.close()
@@ -578,14 +581,6 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
-        search = getattr(self, "_search", None)
-        if search is None or search.closed or is_exiting():
-            return
-        # The collector may run on any thread, that of the search too.
-        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
-        warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
-
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
         self._subscribers.append(emit)
@@ -595,60 +590,18 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
-_KEEP_SECONDS = 60.0
-"""Seconds that the models and the sandboxes' server stay at least after the last `rlm` without a
-searcher, and at most twice as long."""
+_shared: Searcher | None = None
+_sharing = threading.Lock()
 
 
-class _SharedSearcher:
-    """The searcher of all calls of `rlm` that bring none."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._searcher: Searcher | None = None
-        self._process = 0
-        self._users = 0
-        self._uses = 0
-
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[Searcher]:
-        with self._lock:
-            if self._searcher is None or self._process != os.getpid():
-                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
-                closing = partial(self._close_unused, self._searcher)
-                threading.Thread(target=closing, name="rlm-idle", daemon=True).start()
-            searcher = self._searcher
-            self._users += 1
-            self._uses += 1
-        try:
-            yield searcher
-        finally:
-            with self._lock:
-                if searcher is self._searcher:
-                    self._users -= 1
-
-    def _close_unused(self, searcher: Searcher) -> None:
-        uses = -1
-        while True:
-            with self._lock:
-                if self._searcher is not searcher:
-                    return
-                if not self._users and uses == self._uses:
-                    self._searcher = None
-                    break
-                uses = self._uses
-            time.sleep(_KEEP_SECONDS)
-        searcher.close()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._users or self._searcher is None:
-                return
-            searcher, self._searcher = self._searcher, None
-        searcher.close()
-
-
-_SHARED = _SharedSearcher()
+def _shared_searcher() -> Searcher:
+    """Return the searcher of all calls of `rlm` that bring none; a fork of the process makes its
+    own."""
+    global _shared
+    with _sharing:
+        if _shared is None or not _shared.usable:
+            _shared = Searcher()
+        return _shared
 
 
 def _warn(emit: Emit, text: str) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import InitVar, asdict, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
 from typing import Any
@@ -245,7 +245,7 @@ class Engine:
         """Run another root over the same text and limits."""
         roots = LiveFanOut(0, 1)
         root = self._root = self._make(None, query, NodeSource(self._text), self.model, roots, 0)
-        self._begin(root, limits=asdict(self.limits), **about)
+        self._begin(root, **about)
         try:
             return (await roots.outcomes())[0]
         except asyncio.CancelledError:

@@ -334,25 +334,13 @@ class Calls:
     async def _within_budget(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
-        """If dollars are limited, limit the answer so that calls can run at the same time; ask
-        again without that limit if it has cut the answer and there is enough."""
+        """If dollars are limited, limit the answer so that calls can run at the same time."""
         model, conversation.max_tokens = conversation.model, None
         left = self._usd_left() if model.takes_max_tokens else None
         longest = None if left is None else conversation.worst_cost()
-        if left is None or longest is None:
-            return await self._call(node, turn, conversation, reserved)
-        if longest * model.concurrency > left:
+        if left is not None and longest is not None and longest * model.concurrency > left:
             conversation.max_tokens = _LIMITED_TOKENS
-        reply = await self._call(node, turn, conversation, reserved)
-        was_limited = (conversation.worst_cost() or 0.0) < longest
-        if not (reply.cut and was_limited and longest <= (self._usd_left() or 0.0)):
-            return reply
-        conversation.max_tokens = None
-        self._events.stream(node, turn, None)
-        try:
-            return await self._call(node, turn, conversation, None)
-        except BudgetSpent:
-            return reply
+        return await self._call(node, turn, conversation, reserved)
 
     def _usd_left(self) -> float | None:
         left, limit = self.budget.usd_left, self._spending.max_usd

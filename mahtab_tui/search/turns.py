@@ -300,7 +300,7 @@ class SandboxCalls:
         self._engine = engine
         self._node = node
         self._text = text
-        self._answers = SubAnswers(text)
+        self._answers = SubAnswers()
         self._tool_turn = 0
         self._tool_seconds = 0.0
 
@@ -309,16 +309,11 @@ class SandboxCalls:
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._engine.ask(self._node, request, self._text)
-        return {
-            "answers": [
-                self._answer(outcome, read)
-                for outcome, read in zip(outcomes, request.read, strict=True)
-            ]
-        }
+        return {"answers": [self._answer(outcome) for outcome in outcomes]}
 
-    def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
+    def _answer(self, outcome: NodeOutcome) -> dict[str, Any]:
         if not outcome.failed:
-            self._answers.add(outcome.text, outcome.spans, read)
+            self._answers.add(outcome.text, outcome.spans)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 

@@ -72,37 +72,23 @@ def materialize(value: object, most: int) -> object:
 def readable(value: object) -> str:
     """Return a value as text: strings unchanged, data as JSON if possible, everything else as
     Python shows it."""
+    if not isinstance(value, (list, tuple, dict, set, frozenset)):
+        value = _as_data(value) if hasattr(type(value), "__dataclass_fields__") else value
+        if not isinstance(value, dict):
+            return str(value)
     try:
-        data = _as_data(value)
-        return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
+        return _as_json(json.loads(json.dumps(value, default=_as_data)))
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
 
 
 def _as_data(value: Any) -> Any:
     kind = type(value)
-    if kind in (str, int, float, bool, type(None)):
-        return value
-    if isinstance(value, dict):
-        data = {_as_data(name): _as_data(each) for name, each in value.items()}
-        if len({name if isinstance(name, str) else json.dumps(name) for name in data}) < len(data):
-            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
-        return data
-    if isinstance(value, (list, tuple)):
-        return [_as_data(each) for each in value]
-    if isinstance(value, (set, frozenset)):
-        return [_as_data(each) for each in sorted(value)]
+    if kind in (set, frozenset):
+        return sorted(value)
     if hasattr(kind, "__dataclass_fields__"):
-        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
-    if hasattr(kind, "__members__"):  # an enum
-        return _as_data(value.value)
-    if hasattr(kind, "isoformat"):
-        return value.isoformat()
-    if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
-        return float(value) if str(float(value)) == str(value) else str(value)
-    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
-        return str(value)
-    return value
+        return {name: getattr(value, name) for name in kind.__dataclass_fields__}
+    return value.value if hasattr(kind, "__members__") else str(value)
 
 
 def _as_json(data: Any) -> str:

@@ -5,8 +5,6 @@ It exchanges JSON messages with its host:
     {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
     {"id"} + a descriptor            from the host: make a sandbox for this socket, over which the
                                      file of its text comes
-    {"id", "load": true} + one       from the host: make a server for this socket, over which the
-                                     file of a text comes that all its sandboxes share
     {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
     {"op": "failed", "id", "why"}    from the server instead
     {"op": "ended", "id", "code"}    from the server when the process has been reaped
@@ -23,7 +21,6 @@ import errno
 import fcntl
 import gc
 import importlib
-import io
 import json
 import mmap
 import os
@@ -35,13 +32,11 @@ import signal
 import socket
 import sys
 import threading
-import zoneinfo
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from types import ModuleType
-from typing import Any, BinaryIO, NoReturn
-from zoneinfo import _common
+from typing import Any, NoReturn
 
 from ..control import Interrupts
 from ..frames import Frame, FrameReader, encode
@@ -100,35 +95,12 @@ class _RefusingFinder:
         )
 
 
-def load_zones() -> None:
-    """Read the system's time zones, so that `zoneinfo` finds them in memory."""
-    zones: dict[str, bytes] = {}
-    for root in reversed(zoneinfo.TZPATH):
-        for folder, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if name not in ("posix", "right")]
-            for name in names:
-                path = os.path.join(folder, name)
-                with suppress(OSError), open(path, "rb") as file:
-                    data = file.read()
-                    if data.startswith(b"TZif"):
-                        zones[os.path.relpath(path, root)] = data
-
-    def load_tzdata(key: str) -> BinaryIO:
-        if key not in zones:
-            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
-        return io.BytesIO(zones[key])
-
-    finder: Any = _common
-    finder.load_tzdata = load_tzdata
-    zoneinfo.available_timezones = lambda: set(zones)
-
-
 _CHANNEL, _RULES = 3, 4
 
 
-def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket. text: None if its file comes
-    over the socket, perhaps much later."""
+def run(parent: int, channel: int, locks: confinement.Locks) -> None:
+    """Become a sandbox; returns only if that fails. channel: a socket, over which the file of its
+    text comes, perhaps much later."""
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, locks)
@@ -136,7 +108,7 @@ def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks
         threading.stack_size(confinement.THREAD_STACK)
         confinement.share_heap()
         confinement.take_files(locks.rules)
-        context = _receive_text() if text is None else text
+        context = _receive_text()
         confinement.limit_resources(sys.getsizeof(context))
         confinement.take_system_calls(locks.filter, confinement.ATTEMPTS)
     except (confinement.LockdownError, OSError, MemoryError) as error:
@@ -230,19 +202,9 @@ def main(fd: int) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("500")
     preload()
-    load_zones()
     close_imports()
     _hide_machine()
     _Server(host, confinement.prepare()).run()
-
-
-def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
-    """Become a server for a text, until the host closes its socket."""
-    confinement.die_with_parent(signal.SIGKILL)
-    if os.getppid() == parent:
-        locks = _keep_only(channel, locks)
-        text = _receive_text()
-        _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
 
 
 def _hide_machine() -> None:
@@ -258,12 +220,9 @@ def _hide_machine() -> None:
 
 
 class _Server:
-    def __init__(
-        self, host: socket.socket, locks: confinement.Locks, text: Source | None = None
-    ) -> None:
+    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
         self._host = host
         self._locks = locks
-        self._text = text
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
@@ -280,7 +239,7 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox, or a server for a text; False if the host has gone."""
+        """Fork a sandbox; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, 1024, 1)
         if not data:
             return False
@@ -292,10 +251,7 @@ class _Server:
             pid = os.fork()
             if pid == 0:
                 try:
-                    if request.get("load"):
-                        _serve_text(parent, fds[0], self._locks)
-                    else:
-                        run(parent, fds[0], self._text, self._locks)
+                    run(parent, fds[0], self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)
