@@ -76,6 +76,10 @@ def readable(value: object) -> str:
         value = _as_data(value) if hasattr(type(value), "__dataclass_fields__") else value
         if not isinstance(value, dict):
             return str(value)
+    if isinstance(value, dict):  # JSON has few kinds of keys
+        value = {
+            str(key) if hasattr(key, "isoformat") else key: each for key, each in value.items()
+        }
     try:
         return _as_json(json.loads(json.dumps(value, default=_as_data)))
     except (TypeError, ValueError, RecursionError):
