@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -161,7 +160,7 @@ async def test_contexts_have_names_and_tools_are_called(
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
-    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
+    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}))
     sandbox = await sandboxes.start(
         text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
     )
@@ -178,14 +177,10 @@ async def test_contexts_have_names_and_tools_are_called(
     await sandbox.close()
 
 
-async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+async def test_grep_finds_lines(sandboxes: MontySandboxes, node: RecordingNode) -> None:
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
-    assert [text[slice(*span)] for span in node.notifications[-1][1]["spans"]] == [
-        "ERROR one",
-        "ERROR two",
-    ]
     assert (
         await printed(sandbox, "grep('(?i)error', 1)")
         == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
@@ -193,8 +188,6 @@ async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: Rec
     assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
-    await run(sandbox, "peek(3)")
-    assert node.notifications[-1] == ("touch", {"how": "peek", "spans": [[0, 3]]})
     await sandbox.close()
 
 
@@ -271,18 +264,6 @@ async def test_waiting_for_a_sub_call_does_not_count_as_running(
     assert (await turn).output == "'late'\n"
 
 
-async def test_interrupt_ends_a_running_or_waiting_turn(
-    sandbox: Sandbox, node: RecordingNode
-) -> None:
-    node.answer = never
-    turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
-    await node.waiting.wait()
-    sandbox.interrupt()
-    assert (await turn).status == "killed"
-    assert node.cancelled == ["rlm"]
-    assert await printed(sandbox, "1 + 1") == "2\n"
-
-
 async def test_cancelling_a_turn_cancels_its_calls(sandbox: Sandbox, node: RecordingNode) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
@@ -309,29 +290,6 @@ async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> 
     for one in many:
         await one.close()
     assert {result.status for result in await asyncio.gather(*turns)} == {"killed"}
-
-
-async def test_help_explains_how_to_call_a_name(sandbox: Sandbox) -> None:
-    assert "Cut the text into at most n parts" in await printed(sandbox, "help(partition)")
-    assert re.search(r"There is help for: .*grep.*rlm_map", await printed(sandbox, "help()"))
-
-
-async def test_names_used_by_other_programs_cannot_reach_the_host(
-    sandboxes: MontySandboxes,
-) -> None:
-    node = RecordingNode()
-    sandbox = await sandboxes.start(Text.root("abc"), node)
-    assert (
-        await printed(
-            sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))"
-        )
-        == "q ['q', 'q'] ['p']\n"
-    )
-    assert "Call FINAL(asyncio)" in (await run(sandbox, "FINAL_VAR('asyncio')")).output
-    assert node.finals == []
-    await run(sandbox, "found = 42\nFINAL_VAR(found)")
-    assert node.finals == ["42"]
-    await sandbox.close()
 
 
 async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
