@@ -29,6 +29,8 @@ _SHORT = 1_000_000
 """Texts of less than this many characters are encoded on the event loop's thread, and for each
 sandbox again."""
 
+_KEPT_SECONDS = 60.0
+
 _PIECE = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""
 
@@ -44,6 +46,9 @@ class ProcessSandboxes:
         self._server: ForkServer | None = None
         self._starting = asyncio.Lock()
         self._spare: asyncio.Future[NewProcess] | None = None
+        self._kept: tuple[str, int] | None = None
+        """The newest long text, and its file."""
+        self._forgetting: asyncio.TimerHandle | None = None
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
@@ -68,6 +73,7 @@ class ProcessSandboxes:
 
     async def close(self) -> None:
         self._closed = True
+        self._forget_text()
         if (spare := await self._take_spare()) is not None:
             discard(spare)
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
@@ -96,7 +102,7 @@ class ProcessSandboxes:
 
     async def _fork(self, text: Text) -> NewProcess:
         """Return a process that has a text, and is not yet locked down. Raises `SandboxError`."""
-        file = await _write_memory_file(text.text)
+        file = await self._file_of(text.text)
         try:
             process = await self._take_spare()
             if process is None:
@@ -105,6 +111,26 @@ class ProcessSandboxes:
         finally:
             os.close(file)
         return process
+
+    async def _file_of(self, text: str) -> int:
+        """Return a file of a text, which the caller closes; a long text that was searched a moment
+        ago is not written again."""
+        if len(text) < _SHORT:
+            return _memory_file(text)
+        if self._kept is None or self._kept[0] != text:
+            file = await _write_memory_file(text)
+            self._forget_text()
+            self._kept = text, file
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+        loop = asyncio.get_running_loop()
+        self._forgetting = loop.call_later(_KEPT_SECONDS, self._forget_text)
+        return os.dup(self._kept[1])
+
+    def _forget_text(self) -> None:
+        if self._kept is not None:
+            os.close(self._kept[1])
+        self._kept = None
 
     async def _take_spare(self) -> NewProcess | None:
         """Return the process that was made for the next search, if it still runs."""
@@ -175,9 +201,7 @@ class ProcessSandbox:
 
 
 async def _write_memory_file(text: str) -> int:
-    """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
-    if len(text) < _SHORT:
-        return _memory_file(text)
+    """Write a text to a file in memory on a thread. Raises `SandboxError`."""
     writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
     try:
         return await asyncio.shield(writing)
