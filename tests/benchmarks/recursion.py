@@ -16,7 +16,6 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.conversation import CONCURRENCY
 from mahtab_tui.search.limits import Limits
-from tests.benchmarks import recursion_peers
 from tests.benchmarks.sandbox import QuietNode
 from tests.benchmarks.table import Row, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of
@@ -44,7 +43,7 @@ def turns(count: int) -> Reply:
 
 
 def five_turns(messages: list[dict[str, str]]) -> str:
-    """A function as a model, as the other engines have it."""
+    """A function as a model."""
     replies = sum(message["role"] == "assistant" for message in messages)
     return python("FINAL(1)" if replies == 4 else f"x{replies} = len(context)\nprint(x{replies})")
 
@@ -90,7 +89,7 @@ def rows() -> Iterator[Row]:
         took = timed(_running(search, turns(5)), 15)
         yield Row("a search of 5 turns, sandbox start included", took, "<= 40 ms")
         took = timed(lambda: rlm("what?", TEXT, model=five_turns), 15)
-        yield Row("the same by rlm() with a function, as the engines below have", took)
+        yield Row("the same by rlm() with a function", took)
         concurrency = CONCURRENCY
         for count, reach in ((16, "<= 75 ms"), (1_000, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
@@ -106,7 +105,6 @@ def rows() -> Iterator[Row]:
         yield from _large(search)
     finally:
         search.close()
-    yield from recursion_peers.rows(TEXT, CALL)
 
 
 async def _bare_turn() -> float:
