@@ -189,25 +189,6 @@ def test_undo_waits_for_a_cell_that_searches(open_session: OpenSession) -> None:
     assert it.value("items") == "[1]"
 
 
-def test_undo_works_while_a_search_retried_without_a_cell_runs(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(ENDLESS)
-    it.run("log = 'line\\n' * 6_000; items = [1]")
-    it.session.submit("python", "items.append(2); rlm('Find the needles', log)")
-    tree = it.store.wait(tags.RLM_REPL_IN).attrs["tree"]
-    it.session.searches.stop(tree, "1")
-    it.store.wait(tags.USER_REPL_OUT, cell=2)
-    it.session.searches.retry(tree, "1")
-    it.store.wait(tags.RLM_REPL_IN, node="2")
-    while it.session.cells.running:
-        time.sleep(0.001)
-    it.session.undo.undo(2)
-    assert it.value("items") == "[1]"
-    it.session.searches.stop(tree, "2")
-    it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
-
-
 @pytest.mark.parametrize("how", ["reset", "activate"])
 def test_after_a_kernel_change_only_later_cells_can_be_undone(
     open_session: OpenSession, how: str
