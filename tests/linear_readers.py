@@ -106,11 +106,12 @@ def evidence(text: str) -> None:
 
 
 def evidence_of_sub_calls(text: str) -> None:
+    from mahtab_tui.sandbox.base import Text
     from mahtab_tui.search.requests import SubAnswers
 
-    answers = SubAnswers()
+    answers = SubAnswers(Text.root(text))
     for start in range(0, LENGTH, 100):
-        answers.add(text[start : start + 100], [(0, LENGTH)])
+        answers.add(text[start : start + 100], (), [(0, LENGTH)])
     answers.evidence(text)
 
 

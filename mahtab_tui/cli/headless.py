@@ -74,6 +74,7 @@ def rlm(
     ] = None,
     max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at once")] = None,
     log: Annotated[
         Path | None, typer.Option(help="Write the events to this file, as JSON lines")
     ] = None,
@@ -102,6 +103,7 @@ def rlm(
             max_calls=max_calls,
             max_usd=max_usd,
             max_seconds=max_seconds,
+            concurrency=concurrency,
         )
     except ValueError as error:
         fail(f"--{str(error).replace('_', '-', 1)}")

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,51 @@ if TYPE_CHECKING:
 
     from mahtab_tui.llm.chat_protocols import Dialect
     from mahtab_tui.settings.model import Settings
+
+Sampling = Mapping[str, float]
+"""Options by name: temperature, top_p, seed."""
+
+
+def parse_sampling(**options: float | None) -> Sampling:
+    """Return the options that are given. Raises `ValueError` with a sentence."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name, value in chosen.items():
+        kinds, kind = (int, "whole number") if name == "seed" else (int | float, "number")
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"{name} must be a {kind}, not {value!r}.")
+    return chosen
+
+
+def pop_access(options: dict[str, Any]) -> dict[str, str]:
+    """Take `base_url` and `api_key` out of options, as `address` and `api_key`. Raises
+    `ValueError`."""
+    access: dict[str, str] = {}
+    for name, argument in (("base_url", "address"), ("api_key", "api_key")):
+        value = options.pop(name, None)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{name} must be a text.")
+        access[argument] = value.strip()
+    return access
+
+
+def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
+    """Return a copy of a model with these options. Raises `ModelError` if it does not take one of
+    them."""
+    if not sampling:
+        return llm
+    check_sampling(name, sampling, type(llm).model_fields, getattr(llm, "dialect", ""))
+    return llm.model_copy(update=dict(sampling))
+
+
+def check_sampling(name: str, sampling: Sampling, known: Container[str], dialect: str) -> None:
+    """Raise `ModelError` if a model does not take one of these options. known: those that its class
+    has."""
+    for option in sampling:
+        if option not in known or (dialect == "anthropic" and option == "seed"):
+            raise ModelError(f"{name} takes no {option}. Leave it out, or choose another model.")
+
 
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
 _LISTS = {"ollama": ("/api/tags", "models", "name")}

@@ -114,12 +114,11 @@ NewProcess = tuple[socket.socket, ForkedProcess]
 """A process without a text, and the socket to it."""
 
 
-class ForkServer:
-    """A process that has loaded everything and makes sandboxes; belongs to one event loop. It ends
+class SandboxServer:
+    """The connection to a process that makes sandboxes; belongs to one event loop. The process ends
     with its connection, and its sandboxes with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
-        self._process = process
+    def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[dict[str, Any]] = self._loop.create_future()
@@ -130,23 +129,25 @@ class ForkServer:
         self.alive = True
         self._loop.add_reader(channel, self._receive)
 
-    async def fork(self) -> NewProcess:
-        """Make a sandbox, and return the socket to it, over which it gets its text (`send_text`).
-        Raises `SandboxError`."""
+    async def fork(self, *, load: bool = False) -> NewProcess:
+        """Make a sandbox, and return the socket to it, over which it gets its text (`send_text`) if
+        the server has none. load: make a server for a text instead. Raises `SandboxError`."""
         try:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            ours, theirs = socket.socketpair(
+                socket.AF_UNIX, socket.SOCK_SEQPACKET if load else socket.SOCK_STREAM
+            )
         except OSError as error:
             raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         ours.setblocking(False)
         try:
-            return ours, await self._fork(theirs)
+            return ours, await self._fork(theirs, load)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
 
-    async def _fork(self, channel: socket.socket) -> ForkedProcess:
+    async def _fork(self, channel: socket.socket, load: bool) -> ForkedProcess:
         async with self._turn:
             if not self.alive:
                 raise SandboxError("The process that makes sandboxes has ended.")
@@ -154,12 +155,12 @@ class ForkServer:
             answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
             self._requests[self._count] = answer
             try:
-                request = json.dumps({"id": self._count}).encode()
+                request = json.dumps({"id": self._count, "load": load}).encode()
                 socket.send_fds(self._channel, [request], [channel.fileno()])
             except OSError as error:
                 del self._requests[self._count]
                 if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
-                    self._on_lost()
+                    self.close()
                 raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
                 return await answer
@@ -176,7 +177,7 @@ class ForkServer:
         except OSError:
             data, fds = b"", []
         if not data:
-            self._on_lost()
+            SandboxServer.close(self)
             return
         message = json.loads(data)
         number = message.get("id")
@@ -188,6 +189,9 @@ class ForkServer:
             _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
         elif message["op"] == "ended" and (ended := self._running.pop(number, None)) is not None:
             ended.set_result(message["code"])
+            self._on_end()
+
+    def _on_end(self) -> None: ...
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
@@ -201,7 +205,8 @@ class ForkServer:
         else:
             answer.set_result(forked)
 
-    def _on_lost(self) -> None:
+    def close(self) -> None:
+        """End the server and its sandboxes, or note that they have ended."""
         if not self.alive:
             return
         self.alive = False
@@ -214,6 +219,17 @@ class ForkServer:
         for ended in self._running.values():
             ended.set_result(_KILLED)
         self._running.clear()
+
+    def _start_failure(self) -> str:
+        return "There is not enough memory for a sandbox's text."
+
+
+class ForkServer(SandboxServer):
+    """The first process, which has loaded everything."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        super().__init__(channel)
+        self._process = process
 
     @classmethod
     async def start(cls) -> ForkServer:
@@ -247,9 +263,15 @@ class ForkServer:
             raise
         return server
 
+    async def load(self, text: str, file: int) -> TextServer:
+        """Make a server whose sandboxes share a text; wait for its `loaded`. file: the descriptor
+        of the text. Raises `SandboxError`."""
+        process = await self.fork(load=True)
+        send_text(process, file)
+        return TextServer(process, text)
+
     def close(self) -> None:
-        """End the server and its sandboxes."""
-        self._on_lost()
+        super().close()
         self._process.kill()
         self._process.wait()
         if self._process.stderr is not None:
@@ -260,6 +282,49 @@ class ForkServer:
         errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
         why = f": {errors[-1][:200]}" if errors else "."
         return f"{sys.executable} does not work as a sandbox{why}"
+
+
+_IDLE = 60.0
+"""Seconds that a text without a sandbox is kept for the next search."""
+
+
+class TextServer(SandboxServer):
+    """A fork of the first process, whose sandboxes share a text. It ends a while after the last of
+    them."""
+
+    def __init__(self, process: NewProcess, text: str) -> None:
+        channel, forked = process
+        super().__init__(channel)
+        self.text = text
+        self._forked_process: ForkedProcess | None = forked
+        self._idle_seconds = _IDLE
+        self._on_end()
+
+    async def loaded(self) -> None:
+        """Wait until it has read its text. Raises `SandboxError`."""
+        try:
+            await self._hello
+        except BaseException:
+            self.close()
+            raise
+
+    def release(self) -> None:
+        self._idle_seconds = 0.0
+        self._on_end()
+
+    def close(self) -> None:
+        super().close()
+        self.text = ""
+        if self._forked_process is not None:
+            _end(self._forked_process)
+            self._forked_process = None
+
+    def _on_end(self) -> None:
+        self._loop.call_later(self._idle_seconds, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._running and not self._requests:
+            self.close()
 
 
 def send_text(process: NewProcess, file: int) -> None:

@@ -67,6 +67,11 @@ def grep(pattern, context_lines=0, max_matches=100, text=None):
             else:
                 blocks.append([first, last])
     return ["\\n".join(lines[first : last + 1]) for first, last in blocks]
+
+def FINAL_VAR(variable):
+    if isinstance(variable, str) and variable.isidentifier():
+        raise NameError("FINAL_VAR cannot look up names here. Call FINAL(" + variable + ")")
+    FINAL(variable)
 """
 """Matching runs inside the sandbox, since a hostile pattern may take for ever. Needs `_text`."""
 
@@ -95,6 +100,8 @@ class MontySandboxes:
     ) -> MontySandbox:
         node = _MontyHost(host)
         functions = make_names(text.text, "str", (), node, longest_answer, tools=tools)
+        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
+        del functions["FINAL_VAR"], functions["SHOW_VARS"]
         sandbox = MontySandbox(partial(self._session, text), node, functions)
         await sandbox.open()
         return sandbox
@@ -140,7 +147,7 @@ class MontySandbox:
     ) -> None:
         self._start = start
         self._node = node
-        self._functions = functions
+        self._functions = {**functions, "help": self._help}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
         self._output = TurnOutput()
@@ -239,6 +246,11 @@ class MontySandbox:
             return _plain(function(*args, **kwargs))
         finally:
             self._node.reply = None
+
+    def _help(self, name: object = "") -> None:
+        function = self._functions.get(str(name))
+        known = "There is help for: " + ", ".join(sorted(self._functions))
+        self._output.write(f"{(function.__doc__ if function else None) or known}\n")
 
     def _print(self, stream: str, text: str) -> None:
         self._output.write(text)

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from typing import TypeVar
 
-from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TurnResult
+from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TextRun, TurnResult
 from mahtab_tui.sandbox.child import (
     ChildProcess,
     ForkServer,
     NewProcess,
+    SandboxServer,
+    TextServer,
     discard,
     send_text,
 )
@@ -22,14 +25,15 @@ from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox import confinement
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
 
+T = TypeVar("T")
+ServerT = TypeVar("ServerT", bound=SandboxServer)
+
 _START_SECONDS = 60.0
 """How long a process may take to read its text, however large, and lock itself down."""
 
 _SHORT = 1_000_000
 """Texts of less than this many characters are encoded on the event loop's thread, and for each
 sandbox again."""
-
-_KEPT_SECONDS = 60.0
 
 _PIECE = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""
@@ -45,10 +49,10 @@ class ProcessSandboxes:
     def __init__(self) -> None:
         self._server: ForkServer | None = None
         self._starting = asyncio.Lock()
+        self._text_server: TextServer | None = None
+        """For the newest long text of a whole search."""
+        self._loading = asyncio.Lock()
         self._spare: asyncio.Future[NewProcess] | None = None
-        self._kept: tuple[str, int] | None = None
-        """The newest long text, and its file."""
-        self._forgetting: asyncio.TimerHandle | None = None
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
@@ -73,13 +77,13 @@ class ProcessSandboxes:
 
     async def close(self) -> None:
         self._closed = True
-        self._forget_text()
         if (spare := await self._take_spare()) is not None:
             discard(spare)
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
-        if self._server is not None:
-            self._server.close()
-        self._server = None
+        for server in (self._text_server, self._server):
+            if server is not None:
+                server.close()
+        self._text_server = self._server = None
 
     async def _child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. about: how its code
@@ -102,35 +106,19 @@ class ProcessSandboxes:
 
     async def _fork(self, text: Text) -> NewProcess:
         """Return a process that has a text, and is not yet locked down. Raises `SandboxError`."""
-        file = await self._file_of(text.text)
+        whole = text.origin == (TextRun(0, 0, len(text.text)),)
+        if whole and len(text.text) >= _SHORT:
+            start = partial(self._text_server_for, text.text)
+            return await _use_server(start, lambda server: server.fork())
+        file = await _write_memory_file(text.text)
         try:
             process = await self._take_spare()
             if process is None:
-                process = await self._new_process()
+                process = await _use_server(self._running_server, lambda server: server.fork())
             send_text(process, file)
         finally:
             os.close(file)
         return process
-
-    async def _file_of(self, text: str) -> int:
-        """Return a file of a text, which the caller closes; a long text that was searched a moment
-        ago is not written again."""
-        if len(text) < _SHORT:
-            return _memory_file(text)
-        if self._kept is None or self._kept[0] != text:
-            file = await _write_memory_file(text)
-            self._forget_text()
-            self._kept = text, file
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-        loop = asyncio.get_running_loop()
-        self._forgetting = loop.call_later(_KEPT_SECONDS, self._forget_text)
-        return os.dup(self._kept[1])
-
-    def _forget_text(self) -> None:
-        if self._kept is not None:
-            os.close(self._kept[1])
-        self._kept = None
 
     async def _take_spare(self) -> NewProcess | None:
         """Return the process that was made for the next search, if it still runs."""
@@ -150,14 +138,24 @@ class ProcessSandboxes:
         if not self._closed and self._spare is None and self._server is not None:
             self._spare = asyncio.ensure_future(self._server.fork())
 
-    async def _new_process(self) -> NewProcess:
-        server = await self._running_server()
-        try:
-            return await server.fork()
-        except SandboxError:
-            if server.alive:
-                raise
-        return await (await self._running_server()).fork()  # it had died
+    async def _text_server_for(self, text: str) -> TextServer:
+        """Return the server of a text; a text that has been searched before is not sent again."""
+        async with self._loading:
+            before = self._text_server
+            if before is not None and before.alive and before.text == text:
+                return before
+            if before is not None:
+                before.release()
+            file = await _write_memory_file(text)
+            try:
+                server: TextServer = await _use_server(
+                    self._running_server, lambda parent: parent.load(text, file)
+                )
+            finally:
+                os.close(file)  # now, so that its memory is free while the server copies the text
+            self._text_server = server
+            await server.loaded()
+            return server
 
     async def _running_server(self) -> ForkServer:
         async with self._starting:
@@ -168,6 +166,19 @@ class ProcessSandboxes:
                     self._server.close()
                 self._server = await ForkServer.start()
             return self._server
+
+
+async def _use_server(
+    start: Callable[[], Awaitable[ServerT]], use: Callable[[ServerT], Awaitable[T]]
+) -> T:
+    """Have a server do something; a new one if it has died, which is perhaps noticed only now."""
+    server = await start()
+    try:
+        return await use(server)
+    except SandboxError:
+        if server.alive:
+            raise
+    return await use(await start())
 
 
 class ProcessSandbox:
@@ -201,7 +212,9 @@ class ProcessSandbox:
 
 
 async def _write_memory_file(text: str) -> int:
-    """Write a text to a file in memory on a thread. Raises `SandboxError`."""
+    """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
+    if len(text) < _SHORT:
+        return _memory_file(text)
     writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
     try:
         return await asyncio.shield(writing)

@@ -9,6 +9,7 @@ import errno
 import inspect
 import json
 import os
+import sys
 import threading
 import time
 import uuid
@@ -16,9 +17,10 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.codec import FORMAT, as_json
 from mahtab_tui.bus.masking import Secrets
@@ -26,13 +28,15 @@ from mahtab_tui.bus.records import (
     Notice,
     Record,
     SearchChatStream,
+    SearchRecord,
 )
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import default_model
+from mahtab_tui.llm.providers import Sampling, default_model, parse_sampling, pop_access
 from mahtab_tui.llm.usage import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
 from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.conversation import (
+    CALLER_LOOP,
     ChosenModels,
     GivenModel,
     Model,
@@ -48,6 +52,7 @@ from mahtab_tui.worker.answers import Answer, Result, SearchUsage, needs_code, s
 from mahtab_tui.worker.contexts import read_context, read_contexts
 from mahtab_tui.worker.search import CallerTools, SearchFailed
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
+from mahtab_tui.worker.search_log import TurnLines, pack_events
 
 
 class SearchAnswer(NamedTuple):
@@ -60,6 +65,7 @@ class SearchAnswer(NamedTuple):
     spans: Sequence[TextSpan] = ()
     why: str = ""
     """A sentence saying why it is partial, or how the text was searched."""
+    log: SessionLog | None = None
 
     def as_result(self) -> Result:
         used = SearchUsage(
@@ -69,7 +75,10 @@ class SearchAnswer(NamedTuple):
             self.duration,
         )
         partial = self.state == "partial"
-        return Result(plain(self.text), partial, self.why, used, tuple(self.spans))
+        return Result(plain(self.text), partial, self.why, used, tuple(self.spans), self.packed)
+
+    def packed(self) -> bytes:
+        return b"" if self.log is None else self.log.packed()
 
 
 class CancelToken:
@@ -124,9 +133,10 @@ class Search:
         self._opened: Sandboxes | None = None
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
+        self._logs: dict[str, SessionLog] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self.closed = False
-        self.process = os.getpid()
+        self._process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
@@ -146,6 +156,8 @@ class Search:
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
         tree: str | None = None,
+        sampling: Sampling | None = None,
+        access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
         by_code: bool = False,
         emit: Emit | None = None,
@@ -161,17 +173,25 @@ class Search:
             for notice in contents.notices:
                 self._notice("warning", notice)
             text = Text.of(contents)
-        tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
+        tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
+
+        def record(event: Record) -> None:
+            log.add(event)
+            emit(event)
+
+        log = SessionLog()
 
         async def grow() -> SearchAnswer:
-            root_model = self._models.get(model, chosen)
+            models = self._models.get_both(
+                model, sub_model or model, chosen, sampling or {}, access or {}
+            )
             if self._opened is None:
                 self._opened = self._open_sandboxes()
+            self._logs[tree] = log
             self._trees[tree] = engine = Engine(
-                Events(tree, emit or self._emit),
+                Events(tree, record),
                 chosen,
-                root_model,
-                self._models.get(sub_model or model, chosen),
+                *models,
                 gates=self._models.gates,
                 spending=self._spending,
                 sandboxes=self._opened,
@@ -200,10 +220,14 @@ class Search:
 
         return self._wait(grow(), caller)
 
+    def packed_log(self, tree: str) -> bytes | None:
+        log = self._logs.get(tree)
+        return None if log is None else log.packed()
+
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
-        if self.process != os.getpid():
+        if self._process != os.getpid():
             growing.close()
             raise RuntimeError(
                 "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
@@ -256,7 +280,7 @@ class Search:
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer. A
         fork, which has no thread, does nothing."""
-        if self.process != os.getpid():
+        if self._process != os.getpid():
             return
         with self._entering:
             if self.closed:
@@ -285,6 +309,7 @@ class Search:
                 ended = (tree for tree, each in self._trees.items() if not each.running())
                 if (oldest := next(ended, None)) is None:
                     break
+                del self._logs[oldest]
                 await self._trees.pop(oldest).close()
         return SearchAnswer(
             outcome.text,
@@ -294,6 +319,7 @@ class Search:
             time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
+            self._logs.get(engine.events.tree),
         )
 
     def forget(self, tree: str) -> None:
@@ -304,6 +330,7 @@ class Search:
                     await asyncio.to_thread(model.close)
 
         def forget() -> None:
+            self._logs.pop(tree, None)
             if (engine := self._trees.pop(tree, None)) is not None:
                 used = {model for each in self._trees.values() for model in each.models}
                 self._models.forget(unused := engine.models - used)
@@ -352,6 +379,43 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
+_AT_ONCE = 1_000
+MOST = 200_000_000
+"""Characters of events that are kept in memory."""
+
+
+class SessionLog:
+    """The events of one search, without streamed pieces, compressed from time to time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packed: list[bytes] = []
+        self._events: list[Record] = []
+        self.chars = 0
+
+    def add(self, event: Record) -> None:
+        if isinstance(event, SearchChatStream):
+            return
+        with self._lock:
+            if self.chars > MOST:
+                return
+            self.chars += len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
+            self._events.append(event)
+            if self.chars > MOST:
+                end = "The log ends here: the search had too many events."
+                self._events.append(Notice(end, level="warning", time=event.time))
+            if len(self._events) > _AT_ONCE:
+                self._pack()
+
+    def packed(self) -> bytes:
+        with self._lock:
+            self._pack()
+            return b"".join(self._packed)
+
+    def _pack(self) -> None:
+        if self._events:
+            self._packed.append(pack_events([as_json(event) for event in self._events]))
+            self._events.clear()
 
 
 class Log:
@@ -404,41 +468,82 @@ class Log:
         self._file.flush()
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 
 
+def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a function the parameters of another one in place of its `**options`, and the other's
+    docstring before its own."""
+
+    def extend(function: F) -> F:
+        own, inherited = inspect.signature(function), inspect.signature(shared)
+        named = {name: each for name, each in own.parameters.items() if name != "options"}
+        parameters = {**inherited.parameters, **named}.values()
+        extended: Any = function
+        extended.__signature__ = own.replace(
+            parameters=sorted(parameters, key=lambda each: each.kind)
+        )
+        extended.__doc__ = f"{inspect.getdoc(shared)}\n\n{inspect.getdoc(function)}"
+        return function
+
+    return extend
+
+
+_SIGNATURE = inspect.signature(rlm_of_kernels)
+
+
+@_extends(rlm_of_kernels)
 def rlm(
     query: str,
     context: Any = None,
     *,
-    contexts: Mapping[str, Any] | None = None,
-    returns: Any = None,
-    instructions: str = "",
     model: GivenModel | None = None,
     sub_model: GivenModel | None = None,
-    tools: Sequence[Callable[..., Any]] = (),
-    max_depth: int | None = None,
-    max_turns: int | None = None,
-    max_calls: int | None = None,
-    max_usd: float | None = None,
-    max_seconds: float | None = None,
-    small: int | None = None,
-    yes: bool = False,
     log: str | os.PathLike[str] | None = None,
     on_event: Callable[[Record], None] | None = None,
     searcher: Searcher | None = None,
+    **options: Any,
 ) -> Answer:
-    if not isinstance(instructions, str):
-        raise ValueError(f"instructions must be a str, not {instructions!r}.")
+    """Outside of a session, the search runs in this process, and Ctrl+C stops it:
+
+    model, sub_model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content`
+    and returns or yields the answer, or returns answer and usage, asynchronous or not; or a client of OpenAI or Anthropic, asynchronous or
+    not, with a model's name: (client, "gpt-4o-mini"). By default `claude` if the CLI is installed, else one of a server on this machine, or
+    `demo`.
+    base_url, api_key: by default as the environment says. No other key is sent to base_url than api_key or, by `openai:`,
+    OPENAI_COMPATIBLE_API_KEY.
+    max_calls, max_usd, max_seconds: the last call may exceed what was left. The best answer so far is also returned if the model fails after
+    something was found.
+    yes: otherwise sub-calls above ask_above are refused, and the model makes do with what it has.
+    verbose: the lines are printed during the search.
+    log: a file to write the events to, as JSON lines.
+    on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
+    searcher: keeps the model and the sandboxes' server for the next search.
+
+    Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available or does not take an option, `ContextError` for an
+    unsupported context or name, `SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a
+    log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
+    causes a warning.
+    """
+    bound = _SIGNATURE.bind(query, context, **options)
+    bound.apply_defaults()
+    given = bound.arguments
+    returns, tools = given["returns"], given["tools"]
+    if not isinstance(given["instructions"], str):
+        raise ValueError(f"instructions must be a str, not {given['instructions']!r}.")
     limits = merge_limits(
-        max_depth=max_depth,
-        max_turns=max_turns,
-        max_calls=max_calls,
-        max_usd=max_usd,
-        max_seconds=max_seconds,
-        small=small,
+        **{each.name: given[each.name] for each in fields(Limits) if each.name in given}
     )
-    contents = read_contexts(context, contexts)
+    sampling = parse_sampling(**{name: given[name] for name in ("temperature", "top_p", "seed")})
+    access = pop_access({name: given[name] for name in ("base_url", "api_key")})
+    contents = read_contexts(
+        context,
+        given["contexts"],
+        given["named"],
+        inspect.signature(rlm).parameters if given["named"] else (),
+    )
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
     log_file: Log | None = None
@@ -447,8 +552,10 @@ def rlm(
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
+        if given["verbose"]:
+            takers.append(partial(_print_turn, TurnLines()))
         emit = partial(_emit_to_all, takers)
-        used = searcher or _shared_searcher()
+        used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             _warn(emit, notice)
@@ -462,19 +569,21 @@ def rlm(
                 again = True
                 found = search.run(
                     query,
-                    Text.of(contents, instructions),
+                    Text.of(contents, given["instructions"]),
                     model=model or used.model or default_model(),
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
-                    asking="run" if yes else "refuse",
+                    asking="run" if given["yes"] else "refuse",
                     tree=tree,
+                    sampling=sampling,
+                    access=access,
                     tools=runner,
                     by_code=needs_code(str(query), returns, tools),
                     emit=emit,
                     caller=caller,
                 )
             if found.state in ("error", "stopped"):
-                raise SearchFailed(plain(found.text))
+                raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
                 _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
@@ -482,7 +591,11 @@ def rlm(
 
         try:
             answer = search_for_form(
-                query, returns, find, (SearchFailed, ValueError), contexts=contents.contexts
+                query,
+                returns,
+                find,
+                (SearchFailed, ValueError),
+                contexts=contents.contexts,
             )
         finally:
             if searcher is None:  # nobody can run it again
@@ -492,30 +605,12 @@ def rlm(
     return answer
 
 
-rlm.__doc__ = f"""{inspect.getdoc(rlm_of_kernels)}
-
-Outside of a session, the search runs in this process, and Ctrl+C stops it:
-
-model, sub_model: a model's name, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-the answer. By default `claude` if the CLI is installed, else a model of a server on this machine, or `demo`.
-max_calls, max_usd, max_seconds: the last call may exceed what was left. The best answer so far is also returned if the model fails after
-something was found.
-yes: otherwise more than 50 sub-calls are refused, and the model makes do with what it has.
-log: a file to write the events to, as JSON lines.
-on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
-searcher: keeps the model and the sandboxes' server for the next search.
-
-Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available, `ContextError` for an unsupported context or name,
-`SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a log is not overwritten),
-`ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed causes a warning.
-"""
-
-
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """Search as `rlm` does, to be awaited. Cancelling it stops the search."""
     caller = CancelToken()
     variables = contextvars.copy_context()
     variables.run(_CALLER.set, caller)
+    variables.run(CALLER_LOOP.set, asyncio.get_running_loop())
     running = asyncio.ensure_future(
         asyncio.get_running_loop().run_in_executor(
             None, lambda: variables.run(rlm, query, context, **options)
@@ -567,10 +662,6 @@ class Searcher:
         """Search as the function `arlm` does, with this searcher's options."""
         return await arlm(query, context, searcher=self, **{**self._options, **options})
 
-    @property
-    def usable(self) -> bool:
-        return not self._search.closed and self._search.process == os.getpid()
-
     def close(self) -> None:
         """Stop its searches, and end the models' processes and the sandboxes' server. A later search raises `SearchFailed`."""
         self._search.close()
@@ -581,6 +672,14 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        search = getattr(self, "_search", None)
+        if search is None or search.closed or is_exiting():
+            return
+        # The collector may run on any thread, that of the search too.
+        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
         self._subscribers.append(emit)
@@ -590,22 +689,70 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
-_shared: Searcher | None = None
-_sharing = threading.Lock()
+_KEEP_SECONDS = 60.0
+"""Seconds that the models and the sandboxes' server stay at least after the last `rlm` without a
+searcher, and at most twice as long."""
 
 
-def _shared_searcher() -> Searcher:
-    """Return the searcher of all calls of `rlm` that bring none; a fork of the process makes its
-    own."""
-    global _shared
-    with _sharing:
-        if _shared is None or not _shared.usable:
-            _shared = Searcher()
-        return _shared
+class _SharedSearcher:
+    """The searcher of all calls of `rlm` that bring none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searcher: Searcher | None = None
+        self._process = 0
+        self._users = 0
+        self._uses = 0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Searcher]:
+        with self._lock:
+            if self._searcher is None or self._process != os.getpid():
+                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
+                closing = partial(self._close_unused, self._searcher)
+                threading.Thread(target=closing, name="rlm-idle", daemon=True).start()
+            searcher = self._searcher
+            self._users += 1
+            self._uses += 1
+        try:
+            yield searcher
+        finally:
+            with self._lock:
+                if searcher is self._searcher:
+                    self._users -= 1
+
+    def _close_unused(self, searcher: Searcher) -> None:
+        uses = -1
+        while True:
+            with self._lock:
+                if self._searcher is not searcher:
+                    return
+                if not self._users and uses == self._uses:
+                    self._searcher = None
+                    break
+                uses = self._uses
+            time.sleep(_KEEP_SECONDS)
+        searcher.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._users or self._searcher is None:
+                return
+            searcher, self._searcher = self._searcher, None
+        searcher.close()
+
+
+_SHARED = _SharedSearcher()
 
 
 def _warn(emit: Emit, text: str) -> None:
     emit(Notice(text, level="warning", time=time.time()))
+
+
+def _print_turn(lines: TurnLines, record: Record) -> None:
+    if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
+            sys.stderr.write(lines.describe(as_json(record)))
 
 
 def _emit_to_all(subscribers: list[Emit], record: Record) -> None:

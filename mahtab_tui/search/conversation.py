@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +22,9 @@ from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import ChatChunk
 from mahtab_tui.llm.providers import (
     OnNotice,
+    Sampling,
     Service,
+    check_sampling,
     find_service,
     full_name,
     get_llm,
@@ -33,6 +38,7 @@ from mahtab_tui.llm.usage import (
     answer_usage,
     is_priced,
     usd_per_token,
+    with_cost,
     worst_cost,
 )
 from mahtab_tui.search.limits import Gate, Limits
@@ -229,28 +235,136 @@ def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
     return ended
 
 
-Function = Callable[[list[dict[str, str]]], str]
+Function = Callable[[list[dict[str, str]]], Any]
+
+CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("caller_loop", default=None)
+"""The loop that awaits `arlm`: asynchronous functions run there, since clients keep connections
+that belong to a loop."""
 
 
 class FunctionModel(Model):
-    """A function that gets the messages as dicts with `role` and `content`, and returns the answer.
-    Each call has a thread."""
+    """A function that gets the messages as dicts with `role` and `content`.
 
-    def __init__(self, function: Function, secrets: Secrets) -> None:
-        name = str(getattr(function, "__name__", type(function).__name__))
-        super().__init__(name, secrets, None)
+    It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
+    Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
+    caller's loop, or in a lasting one; others run on a thread for each call."""
+
+    def __init__(
+        self, function: Function, secrets: Secrets, *, name: str = "", tariff: Tariff | None = None
+    ) -> None:
+        """name: by default the function's. tariff: of what it asks, if known."""
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        super().__init__(name, secrets, tariff)
         self._function = function
+        self._tariff = tariff
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
-        text: object = await on_thread(partial(self._function, self.masked(messages)))
-        if not isinstance(text, str):
+        sent = self.masked(messages)
+        here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
+
+        def pass_on(piece: Any) -> str:
+            here.call_soon_threadsafe(on_words, make_encodable(str(piece)))
+            return str(piece)
+
+        async def get_result(value: Any) -> Any:
+            """Return a coroutine's result, or the joined pieces of an asynchronous generator."""
+            if not hasattr(value, "__aiter__"):
+                return await value
+            return "".join([pass_on(piece) async for piece in value])
+
+        async def call_async() -> Any:
+            try:
+                return await get_result(self._function(sent))
+            except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
+                raise as_model_error(error) from None
+
+        def call() -> Any:
+            value = self._function(sent)
+            if inspect.isgenerator(value):
+                return "".join(map(pass_on, value))
+            if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
+                return asyncio.run_coroutine_threadsafe(get_result(value), there).result()
+            return value
+
+        if any(
+            inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+            for each in (self._function, type(self._function).__call__)
+        ):
+            value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call_async(), there))
+        else:
+            value = await on_thread(call)
+        text, usage = self._text_and_usage(value)
+        if usage is not None and self._tariff is not None:
+            usage = await on_thread(partial(with_cost, usage, self._tariff.priced_as))
+        text = make_encodable(text)
+        on_words(None)
+        on_words(text)
+        choices = getattr(value, "choices", None)  # of OpenAI's client
+        reason = (
+            getattr(choices[0], "finish_reason", None)
+            if choices
+            else getattr(value, "stop_reason", None)
+        )
+        return Reply(text, is_cut({"stop_reason": str(reason or "")}), usage)
+
+    def _text_and_usage(self, value: Any) -> tuple[str, Usage | None]:
+        usage = getattr(value, "usage", None)
+        if isinstance(value, tuple) and len(value) == 2:
+            value, usage = value
+        elif hasattr(value, "choices"):  # of OpenAI's client
+            value = value.choices[0].message.content or ""
+        elif isinstance(getattr(value, "content", None), list):  # of Anthropic's
+            value = "".join(getattr(block, "text", "") for block in value.content)
+        if not isinstance(value, str):
             raise ModelError(
-                f"{self.name} must return the answer as a str, not {type(text).__name__}."
+                f"{self.name} must return the answer as a str, not {type(value).__name__}."
             )
-        on_words(make_encodable(text))
-        return Reply(make_encodable(text), False, None)
+        read = _get_count(usage, "input_tokens", "prompt_tokens")
+        written = _get_count(usage, "output_tokens", "completion_tokens")
+        if read is None or written is None:
+            return value, None
+        return value, Usage(input_tokens=read, output_tokens=written, model=self.name)
+
+
+def _get_count(usage: Any, *names: str) -> int | None:
+    for name in names:
+        found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
+_lasting: tuple[int, asyncio.AbstractEventLoop] | None = None
+_starting = threading.Lock()
+
+
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop for callers without one; a forked process gets its own."""
+    global _lasting
+    with _starting:
+        if _lasting is None or _lasting[0] != os.getpid():
+            _lasting = os.getpid(), asyncio.new_event_loop()
+            threading.Thread(
+                target=_lasting[1].run_forever, name="rlm-functions", daemon=True
+            ).start()
+        return _lasting[1]
+
+
+def client_package(given: object) -> str:
+    """Return "openai" or "anthropic" for a client of one of these packages, which need not be
+    loaded for it; empty for anything else."""
+    classes = [(each.__module__.partition(".")[0], each.__name__) for each in type(given).__mro__]
+    for package, name in (("openai", "OpenAI"), ("anthropic", "Anthropic")):
+        if (package, name) in classes or (package, f"Async{name}") in classes:
+            return package
+    return ""
+
+
+_ANSWER_TOKENS = 8_192
+"""Most tokens of an answer that Anthropic's client does not want to stream."""
+_SAMPLING = ("temperature", "top_p", "seed")
 
 
 class ServiceModel(Model):
@@ -258,11 +372,12 @@ class ServiceModel(Model):
 
     takes_max_tokens = True
 
-    def __init__(self, service: Service, name: str, secrets: Secrets) -> None:
-        """name: for people."""
+    def __init__(self, service: Service, name: str, secrets: Secrets, sampling: Sampling) -> None:
+        """name: for people. Raises `ModelError` if it does not take a sampling option."""
+        check_sampling(name, sampling, _SAMPLING, service.dialect)
         self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
         super().__init__(name, secrets, self._tariff)
-        self._options = {"max_tokens": service.max_tokens}
+        self._options = {"max_tokens": service.max_tokens, **sampling}
         if service.num_ctx is not None:
             self._options["num_ctx"] = service.num_ctx
         self._client = ChatClient(
@@ -329,6 +444,43 @@ class _Reader:
             self._loop.call_soon_threadsafe(call)
 
 
+def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -> FunctionModel:
+    """Make a model of a client of OpenAI or Anthropic and a model's name. Raises `ModelError` if it
+    is no such client, or does not take a sampling option."""
+    client: Any = given[0] if given else None
+    model = given[1] if len(given) == 2 else ""
+    package = client_package(client)
+    if not package or not isinstance(model, str) or not model:
+        raise ModelError(
+            'A tuple as the model must be a client of OpenAI or Anthropic and a model\'s name, as in (client, "gpt-4o-mini").'
+        )
+    check_sampling(model, sampling, _SAMPLING, package)
+
+    def ask(messages: list[dict[str, str]]) -> Any:
+        if package == "openai":
+            return client.chat.completions.create(model=model, messages=messages, **sampling)
+        system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+        return client.messages.create(
+            model=model,
+            max_tokens=_ANSWER_TOKENS,
+            system=system,
+            messages=[each for each in messages if each["role"] != "system"],
+            extra_body=dict(sampling),  # newer versions have no arguments for them
+        )
+
+    async def ask_async(messages: list[dict[str, str]]) -> Any:
+        return await ask(messages)
+
+    is_async = any(each.__name__.startswith("Async") for each in type(client).__mro__)
+    limit = _ANSWER_TOKENS if package == "anthropic" else None
+    return FunctionModel(
+        ask_async if is_async else ask,
+        secrets,
+        name=model,
+        tariff=Tariff(model, str(client.base_url), limit),
+    )
+
+
 class ReplayModel(Model):
     """A model that answers from a file, which each conversation reads from its beginning."""
 
@@ -371,8 +523,13 @@ class ReplayModel(Model):
         return Reply(words.text, False, used)
 
 
-GivenModel = Union[str, "BaseChatModel", Function]
-"""A model's name, a LangChain model, or a function that gets messages."""
+GivenModel = Union[str, "BaseChatModel", Function, tuple[Any, str]]
+"""A model's name, a LangChain model, a function that gets messages, or a client of OpenAI or
+Anthropic with a model's name."""
+
+
+_NO_ACCESS: Mapping[str, str] = {}
+_ACCESS_IS_FOR = "no base_url and api_key: these are for models of services, as openai:gpt-4o-mini."
 
 ModelOptions = Callable[[], Mapping[str, Any]]
 """Returns the arguments for `get_llm`."""
@@ -390,19 +547,53 @@ class ChosenModels:
     _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
     """With the objects that they were made from, so that no other object gets the same id."""
 
-    def get(self, given: GivenModel, limits: Limits) -> Model:
-        """Return a model. Raises `ModelError` if it is not available or cannot keep to a limit."""
-        key = given if isinstance(given, str) else id(given)
+    def get(
+        self,
+        given: GivenModel,
+        limits: Limits,
+        sampling: Sampling,
+        access: Mapping[str, str] = _NO_ACCESS,
+    ) -> Model:
+        """Return a model. access: `address` and `api_key` for `find_service`. Raises `ModelError`
+        if it is not available, does not take an option, or cannot keep to a limit."""
+        identity = [
+            each if isinstance(each, str) else id(each)
+            for each in (given if isinstance(given, tuple) else (given,))
+        ]
+        key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
-            model = self._create(given)
+            model = self._create(given, sampling, access)
             self._models[key] = model, given
             self.gates[model] = Gate(model.concurrency)
         model, _ = self._models[key]
+        if limits.concurrency is not None and limits.concurrency > model.concurrency:
+            model.concurrency = limits.concurrency
+            self.gates[model].widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
             raise ModelError(
-                f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls instead."
+                f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead."
             )
         return model
+
+    def get_both(
+        self,
+        model: GivenModel,
+        sub_model: GivenModel,
+        limits: Limits,
+        sampling: Sampling,
+        access: Mapping[str, str] = _NO_ACCESS,
+    ) -> tuple[Model, Model]:
+        """Return the models for a search's root and for its other calls; see `get`. access: for both
+        if they are of one provider; no other provider gets the key."""
+        found = self.get(model, limits, sampling, access)
+        providers = {
+            split_spec(full_name(each, self._options().get("provider")))[0]
+            if isinstance(each, str)
+            else ""
+            for each in (model, sub_model)
+        }
+        shared = len(providers) == 1
+        return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
 
     def forget(self, models: Collection[Model]) -> None:
         """Forget models that no search uses; the caller closes them."""
@@ -414,33 +605,42 @@ class ChosenModels:
         for model, _ in self._models.values():
             model.close()
 
-    def _create(self, given: GivenModel) -> Model:
+    def _create(self, given: GivenModel, sampling: Sampling, access: Mapping[str, str]) -> Model:
         if isinstance(given, str):
-            return self._create_named(given)
+            return self._create_named(given, sampling, access)
+        if access:
+            raise ModelError(f"A model of the type {type(given).__name__} takes {_ACCESS_IS_FOR}")
+        if isinstance(given, tuple):
+            return client_model(given, self._secrets, sampling)
         if hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
-            return self._of_langchain(cast("BaseChatModel", given))
-        if not callable(given):
-            raise ModelError(
-                f"A model is a name, a LangChain model or a function, not {type(given).__name__}."
-            )
-        return FunctionModel(given, self._secrets)
+            return self._of_langchain(cast("BaseChatModel", given), sampling)
+        if client_package(given):
+            raise ModelError('Name the model as well, as in model=(client, "gpt-4o-mini").')
+        function = FunctionModel(given, self._secrets)
+        if sampling:
+            raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
+        return function
 
-    def _create_named(self, name: str) -> Model:
+    def _create_named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
         options = self._options()
-        service = find_service(name, **options)
+        service = find_service(name, **{**options, **access})
         if service is None:
+            if access:
+                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
             provider, path = split_spec(full_name(name, options.get("provider")))
             if provider != "replay":
-                return self._of_langchain(name)
-            return ReplayModel(name, Path(path), self._secrets)
-        if langsmith_variable():  # LangChain is asked to send there what a model gets
+                return self._of_langchain(name, sampling)
+        elif langsmith_variable():  # LangChain is asked to send there what a model gets
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
 
-            return self._of_langchain(ChatService.of(service))
-        return ServiceModel(service, name, self._secrets)
+            return self._of_langchain(ChatService.of(service), sampling)
+        if service is not None:
+            return ServiceModel(service, name, self._secrets, sampling)
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
 
-    def _of_langchain(self, given: str | BaseChatModel) -> Model:
+    def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():
             from mahtab_tui.search.models import ChatModel  # loads LangChain
 
@@ -449,4 +649,5 @@ class ChosenModels:
                 secrets=self._secrets,
                 make_llm=partial(get_llm, **self._options()),
                 on_notice=self._on_notice,
+                sampling=sampling,
             )

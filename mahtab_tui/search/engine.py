@@ -218,7 +218,8 @@ class Engine:
     by_code: bool = False
 
     def __post_init__(self, gates: dict[Model, Gate], spending: Spending) -> None:
-        concurrency = max(self.model.concurrency, self.sub_model.concurrency)
+        models = self.model.concurrency, self.sub_model.concurrency
+        concurrency = self.limits.concurrency or max(models)
         budget = Budget(self.limits)
         self.calls = Calls(self.events, budget, Gate(concurrency), gates, spending)
         self._fan_outs = FanOuts(self)

@@ -35,8 +35,12 @@ class Limits:
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = 200
     """Model calls of the whole tree; so are the following limits."""
+    max_tokens: int | None = None
+    """Read and written."""
     max_usd: float | None = None
     max_seconds: float | None = None
+    concurrency: int | None = None
+    """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
     """Run time of one turn's code, without its sub-calls."""
     small: int = 20_000
@@ -53,7 +57,15 @@ class Limits:
         return depth >= self.max_depth or chars <= self.small
 
 
-_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "small": 0}
+_LEAST = {
+    "max_turns": 1,
+    "max_depth": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "concurrency": 1,
+    "small": 0,
+    "ask_above": 0,
+}
 
 
 def merge_limits(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
@@ -110,6 +122,9 @@ class Gate:
             if turn.done() and not turn.cancelled():  # it got a place before it was cancelled
                 self.leave()
             raise
+
+    def widen(self, limit: int) -> None:
+        self._limit = self._width = limit
 
     def overloaded(self, at_least: float = 0.0) -> float:
         """Make all calls wait because the service is busy. Returns the seconds."""
@@ -226,9 +241,11 @@ class Budget:
                 "A call did not report its price, so the limit in dollars can no longer be enforced."
             )
         wanted = self.spent.plus(self._reserved).plus(amount)
-        calls, usd = self._limits.max_calls, self._limits.max_usd
+        calls, tokens, usd = self._limits.max_calls, self._limits.max_tokens, self._limits.max_usd
         if calls is not None and wanted.calls > calls:
             raise BudgetSpent(_SPENT.format(f"{calls:,} model call{'' if calls == 1 else 's'}"))
+        if tokens is not None and wanted.tokens > tokens:
+            raise BudgetSpent(_SPENT.format(f"{tokens:,} tokens"))
         if usd is not None and wanted.usd > usd:
             raise BudgetSpent(_SPENT.format(f"${usd:.2f}"))
         self._reserved = self._reserved.plus(amount)
@@ -249,6 +266,7 @@ class Budget:
         used, limits = self.spent.plus(self._reserved), self._limits
         return BudgetLeft(
             calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
+            tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
             usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
 
@@ -334,13 +352,25 @@ class Calls:
     async def _within_budget(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
-        """If dollars are limited, limit the answer so that calls can run at the same time."""
+        """If dollars are limited, limit the answer so that calls can run at the same time; ask
+        again without that limit if it has cut the answer and there is enough."""
         model, conversation.max_tokens = conversation.model, None
         left = self._usd_left() if model.takes_max_tokens else None
         longest = None if left is None else conversation.worst_cost()
-        if left is not None and longest is not None and longest * model.concurrency > left:
+        if left is None or longest is None:
+            return await self._call(node, turn, conversation, reserved)
+        if longest * model.concurrency > left:
             conversation.max_tokens = _LIMITED_TOKENS
-        return await self._call(node, turn, conversation, reserved)
+        reply = await self._call(node, turn, conversation, reserved)
+        was_limited = (conversation.worst_cost() or 0.0) < longest
+        if not (reply.cut and was_limited and longest <= (self._usd_left() or 0.0)):
+            return reply
+        conversation.max_tokens = None
+        self._events.stream(node, turn, None)
+        try:
+            return await self._call(node, turn, conversation, None)
+        except BudgetSpent:
+            return reply
 
     def _usd_left(self) -> float | None:
         left, limit = self.budget.usd_left, self._spending.max_usd

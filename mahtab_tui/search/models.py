@@ -23,7 +23,7 @@ from mahtab_tui.llm.base import (
     make_encodable,
 )
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
+from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
 from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
     Message,
@@ -149,10 +149,11 @@ class ChatModel(Model):
         secrets: Secrets | None = None,
         make_llm: MakeLLM = get_llm,
         on_notice: OnNotice | None = None,
+        sampling: Sampling | None = None,
     ) -> ChatModel:
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
-        return cls(llm, name, secrets or Secrets())
+        return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords

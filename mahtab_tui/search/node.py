@@ -87,6 +87,7 @@ class BudgetLeft:
 
     turns: int | None = None
     calls: int | None = None
+    tokens: int | None = None
     usd: float | None = None
     seconds: float | None = None
 

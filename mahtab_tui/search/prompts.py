@@ -579,6 +579,7 @@ def _document(part: Document) -> str:
 _LEFT = {
     "turns": "{} turns",
     "calls": "{:,} model calls",
+    "tokens": "{:,} tokens",
     "usd": "${:.2f}",
     "seconds": "{:,.0f} s",
 }

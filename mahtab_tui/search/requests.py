@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +15,9 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun, TextSpan
 from mahtab_tui.worker.sandbox.names import DescribedTool, NotPlainError, plain_data
 from mahtab_tui.worker.sandbox.text import (
+    answer_values,
     find_line,
+    find_once,
     named_lines,
     stands_in,
 )
@@ -89,6 +92,8 @@ class Request(NamedTuple):
     queries: tuple[str, ...]
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
     """Each is a text that code has made, or places in the node's text, handed on together."""
+    read: tuple[tuple[TextSpan, ...], ...]
+    """Places in the node's text that are known to be in each part."""
     plain: bool
     many: bool
     """Whether it is a fan-out, perhaps of one part."""
@@ -101,8 +106,8 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     query = args.get("query")
     if name == "llm":
         given = args.get("part")
-        part = _part({"text": ""} if given is None else given, text)
-        return Request((_query(query),), (part,), plain=True, many=False)
+        part, read = _part({"text": ""} if given is None else given, text)
+        return Request((_query(query),), (part,), (read,), plain=True, many=False)
     given, many = args.get("parts"), args.get("map")
     if not isinstance(given, list) or not isinstance(many, bool) or (not many and len(given) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
@@ -116,8 +121,9 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         queries = tuple(map(_query, query))
     else:
         queries = (_query(query),) * len(given)
-    parts = tuple(_part(part, text) for part in given)
-    return Request(queries, parts, plain=name == "llm_map", many=many)
+    checked = [_part(part, text) for part in given]
+    parts, known = tuple(part for part, _ in checked), tuple(spans for _, spans in checked)
+    return Request(queries, parts, known, plain=name == "llm_map", many=many)
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
@@ -174,26 +180,28 @@ def _query(given: Any) -> str:
     return make_encodable(given)
 
 
-def _part(given: Any, text: Text) -> tuple[TextSpan, ...] | Text:
+def _part(given: Any, text: Text) -> tuple[tuple[TextSpan, ...] | Text, tuple[TextSpan, ...]]:
+    """Check a part. Returns it, and the places in the node's text that are in it."""
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
             _check_length(len(made))
             return _made_text(made, given.get("runs"), text)
         if (span := _span(given.get("span"), text)) is not None:
-            return (span,)
+            return (span,), (span,)
         spans = given.get("spans")
         if isinstance(spans, list) and 0 < len(spans) <= _MAX_SPANS:
             checked = tuple(found for one in spans if (found := _span(one, text)) is not None)
             if len(checked) == len(spans):
                 _check_length(sum(end - start for start, end in checked))
-                return checked
+                return checked, checked
     raise CallRefusedError("A part must be a text.")
 
 
-def _made_text(made: str, runs: Any, text: Text) -> Text:
+def _made_text(made: str, runs: Any, text: Text) -> tuple[Text, tuple[TextSpan, ...]]:
     """Return a text that code has made. runs: as `EvidenceFinder.find_runs` returns them; wrong ones are ignored."""
     origin: list[TextRun] = []
+    read: list[TextSpan] = []
     done = 0
     for run in runs[:_MAX_SPANS] if isinstance(runs, list) else ():
         if not isinstance(run, list) or len(run) != 3 or any(type(each) is not int for each in run):
@@ -205,11 +213,12 @@ def _made_text(made: str, runs: Any, text: Text) -> Text:
         if len(words) < length or text.text[start : start + length] != words:
             continue
         done = offset + length
+        read.append((start, start + length))
         origin += (
             piece._replace(start=offset + piece.start - start)
             for piece in text.pieces(start, start + length)
         )
-    return Text(made, origin=tuple(origin))
+    return Text(made, origin=tuple(origin)), tuple(read)
 
 
 def _check_length(chars: int) -> None:
@@ -227,29 +236,84 @@ def _span(given: Any, text: Text) -> TextSpan | None:
     return (start, min(end, length)) if 0 <= start <= end and start <= length else None
 
 
+# Places on which answers made from answers of sub-calls rest
+
 _SHORTEST_QUOTE = 16
 """Characters of a sub-call's answer that is looked for as a whole; many answers have shorter ones by chance."""
-_READ = 1_000_000_000
+_MOST_ANSWERS = 5_000_000
+"""Characters of answers to look through, about a second."""
+_READ = 200_000_000
+"""Characters of the text to read for one answer, a fifth of a second."""
+_CALL = 200
+"""Characters that are read in the time in which a text is begun."""
+
+
+_NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
 
 
 class SubAnswers:
-    """The answers of a node's sub-calls, and what they rest on."""
+    """The answers of a node's sub-calls, what they rest on, and what they have read."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: Text) -> None:
+        self._text = text
         self._spans: dict[str, Sequence[TextSpan]] = {}
         """Parts of the root's text; none if equal answers rest on different ones."""
+        self._read: list[tuple[str, Sequence[TextSpan]]] = []
 
-    def add(self, answer: str, spans: Sequence[TextSpan]) -> None:
+    def add(self, answer: str, spans: Sequence[TextSpan], read: Sequence[TextSpan]) -> None:
         if self._spans.setdefault(answer, spans) != spans:
             self._spans[answer] = ()
+        if read:
+            self._read.append((answer, read))
 
     def evidence(self, answer: str) -> list[TextSpan]:
-        """Return the spans of the sub-calls' answers that the node's answer quotes."""
-        found: list[TextSpan] = []
-        for each, spans in itertools.islice(self._spans.items(), _READ // (len(answer) + 1)):
+        """Return the spans of the root's text on which the node's answer rests. A number with no
+        place of its own is computed, and rests on all that the sub-calls quote."""
+        found = self._text.to_root(list(self._value_spans(answer)))
+        for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
                 each.strip() == answer.strip()
                 or (len(each) >= _SHORTEST_QUOTE and is_quoted(each, answer))
             ):
                 found += spans
+        if not found and _NUMBER.fullmatch(answer.strip()):
+            every = (span for spans in self._spans.values() for span in spans)
+            return list(itertools.islice(every, _MAX_SPANS))
         return found
+
+    def _value_spans(self, answer: str) -> Iterator[TextSpan]:
+        """Yield the places of values of the answer that stand exactly once in what a sub-call with
+        them has read; not if sub-calls have them from different places."""
+        left, shared = _READ, self._shared_values(answer)
+        for value in sorted(shared, key=lambda value: (-len(value), value)):
+            parts = shared[value]
+            left -= sum(end - start for read in parts for start, end in read)
+            if left < 0:
+                return
+            first, *others = {find_once(value, self._text.text, read) for read in parts}
+            if first is not None and not others:
+                yield first
+
+    def _shared_values(self, answer: str) -> dict[str, list[Sequence[TextSpan]]]:
+        """Return the values that stand in the answer and in one of a sub-call, and what each such
+        sub-call has read. Where that is too much, only those that both give as values."""
+        if sum(len(each) for each, _ in self._read) > _MOST_ANSWERS:
+            return {}
+        wanted = set(answer_values(answer))
+        given = [(each, set(answer_values(each)), read) for each, read in self._read]
+        thorough = (
+            sum(
+                len(wanted) * (len(each) + _CALL) + len(own) * (len(answer) + _CALL)
+                for each, own, _ in given
+            )
+            < _READ
+        )
+        values = set(wanted)
+        if thorough:
+            values.update(value for _, own, _ in given for value in own if stands_in(value, answer))
+        shared: dict[str, list[Sequence[TextSpan]]] = {}
+        for each, own, read in given:
+            found = {value for value in values if stands_in(value, each)} if thorough else own
+            for value in found & values:
+                shared.setdefault(value, []).append(read)
+        return shared

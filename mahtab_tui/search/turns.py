@@ -201,7 +201,7 @@ _ALSO_PYTHON = frozenset(("repl",))
 _UNNAMED = frozenset(("", "ipython", "code"))
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
-_FINAL = re.compile(r"\bFINAL\(")
+_FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def last_answer(answer: str) -> tuple[str, str | None]:
     try:
         statement = _parse(code).body[-1]
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "FINAL":
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("FINAL", "SUBMIT"):
             (value,) = call.args
             return str(ast.literal_eval(value)), None
     except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
@@ -300,7 +300,7 @@ class SandboxCalls:
         self._engine = engine
         self._node = node
         self._text = text
-        self._answers = SubAnswers()
+        self._answers = SubAnswers(text)
         self._tool_turn = 0
         self._tool_seconds = 0.0
 
@@ -309,11 +309,16 @@ class SandboxCalls:
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._engine.ask(self._node, request, self._text)
-        return {"answers": [self._answer(outcome) for outcome in outcomes]}
+        return {
+            "answers": [
+                self._answer(outcome, read)
+                for outcome, read in zip(outcomes, request.read, strict=True)
+            ]
+        }
 
-    def _answer(self, outcome: NodeOutcome) -> dict[str, Any]:
+    def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
         if not outcome.failed:
-            self._answers.add(outcome.text, outcome.spans)
+            self._answers.add(outcome.text, outcome.spans, read)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 

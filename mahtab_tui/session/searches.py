@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import itertools
 import queue
@@ -24,6 +25,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call
 from mahtab_tui.system import IMPORTS, start_thread
@@ -113,6 +115,8 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     return tools[:_MOST]
 
 
+_LARGE = 2_000_000
+"""Maximum characters of a log that is sent with its answer."""
 _TOOL_CALLS = 32
 
 
@@ -160,7 +164,13 @@ class Searches:
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         instructions = str(options.pop("instructions", ""))
+        sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
+            access = pop_access(options)
+            if access and self._kernel.info().host:  # it could reach what only this machine can
+                raise ValueError(
+                    "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
+                )
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
@@ -194,6 +204,8 @@ class Searches:
                 asking="run" if args["yes"] else "ask" if self._can_ask else "refuse",
                 about=about,
                 tree=tree,
+                sampling=parse_sampling(**sampling),
+                access=access,
                 tools=tools,
                 by_code=args.get("by_code") is True,
             )
@@ -202,12 +214,24 @@ class Searches:
         return self._result(answer)
 
     def _result(self, answer: SearchAnswer) -> dict[str, Any]:
+        # A very large log is only sent on request.
+        small = answer.log is None or answer.log.chars <= _LARGE
+        packed = base64.b64encode(answer.packed()).decode() if small else None
         if answer.state in ("error", "stopped"):
-            return {"failed": plain(answer.text)}
+            return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             warn(self._log, f"{why}; this answer is partial.")
-        return answer.as_result()._asdict()
+        result = answer.as_result()
+        return {**result._asdict(), "packed": packed}
+
+    def log(self, tree: str) -> str:
+        """Return the log of a search, if it was too large to come with the answer. Raises
+        `RuntimeError`."""
+        log = None if self._search is None else self._search.packed_log(tree)
+        if log is None:
+            raise RuntimeError("The log of this search is no longer in memory.")
+        return base64.b64encode(log).decode()
 
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None

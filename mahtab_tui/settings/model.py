@@ -155,10 +155,18 @@ class Settings(BaseSettings):
     rlm_max_seconds: float | None = Field(
         None, gt=0, description="Seconds that a whole search may take"
     )
+    rlm_concurrency: int | None = Field(
+        None,
+        ge=1,
+        description="Model calls that a search makes at once; if not set, what suits the model",
+    )
     rlm_small: int = Field(
         20_000,
         ge=0,
         description="A search gives texts of up to this many characters to the model directly",
+    )
+    rlm_ask_above: int = Field(
+        50, ge=0, description="Sub-calls that a search may make before it asks"
     )
     reflection: ReflectionMode = Field(
         "never",

@@ -30,7 +30,7 @@ _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
 
-REMOVED = frozenset({"hooks", "hook_seconds", "rlm_ask_above", "rlm_concurrency"})
+REMOVED = frozenset({"hooks", "hook_seconds"})
 """A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})

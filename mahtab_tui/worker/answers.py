@@ -30,6 +30,7 @@ from typing import (
     get_type_hints,
 )
 
+from .search import Logged, Packed
 from .search_log import Span, to_context_spans
 
 if TYPE_CHECKING:
@@ -391,10 +392,12 @@ class Result(NamedTuple):
     why: str
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
+    packed: Packed = b""
 
 
-class Answer(str):
-    """The answer of a search: a str that also has a value."""
+class Answer(Logged, str):
+    """The answer of a search: a str that also has a value. `log` contains the events of its search,
+    `tree` the calls."""
 
     value: Any
     """The answer in the form requested by `returns`; by default the text. None if it does not have
@@ -458,4 +461,5 @@ def _make_answer(
     answer.value, answer.why = value, wrong or result.why
     answer.state = "partial" if wrong or result.partial else "answered"
     answer.usage, answer.spans = result.usage, to_context_spans(result.spans, contexts)
+    answer._packed, answer._contexts = result.packed, tuple(contexts)
     return answer

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,21 @@ _NOTICES = 10
 _LONGEST_NAME = 1_000
 _MOST_NAMED = 100
 _COLUMNS = 100
+_FOREIGN_OPTIONS = frozenset(
+    "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
+    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
+    " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
+    " response_format output_type schema reasoning_effort thinking interpreter".split()
+)
+"""Options of other programs, so hardly the name of a context."""
+_SECRET_NAMES = frozenset(
+    "key apikey token secret password passwd credential credentials auth authorization".split()
+)
+_SECRET = re.compile(
+    r"(?:(?:sk|pk|rk)[-_][\w-]{10,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{12,}"
+    r"|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|Bearer\s+\S{10,})\s*"
+)
+_LONGEST_SECRET = 500
 _KEYS = ("page_content", "text", "content")
 
 
@@ -79,9 +96,18 @@ def read_context(given: Any) -> ContextText:
     )
 
 
-def read_contexts(context: Any, contexts: Mapping[str, Any] | None) -> ContextText:
-    """Read one context, or several by name. Raises `ContextError`."""
-    named = dict(contexts or {})
+def read_contexts(
+    context: Any,
+    contexts: Mapping[str, Any] | None,
+    keywords: Mapping[str, Any],
+    options: Iterable[str],
+) -> ContextText:
+    """Read one context, or several by name. keywords: contexts passed like options. options:
+    known names, one of which may be misspelt. Raises `ContextError`."""
+    for name, value in keywords.items():
+        if why := _rejection(name, value, options):
+            raise ContextError(why)
+    named = {**(contexts or {}), **keywords}
     if not named:
         if context is None:
             raise ContextError("There is nothing to search: give a text, or several by name.")
@@ -109,6 +135,23 @@ def read_contexts(context: Any, contexts: Mapping[str, Any] | None) -> ContextTe
         found.append(NamedContext(name, each.kind, start, end, parts, each.about))
     notices = tuple(notice for each in read.values() for notice in each.notices)
     return joined._replace(notices=notices, contexts=tuple(found))
+
+
+def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
+    otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
+    if close := difflib.get_close_matches(name, options, 1, 0.75):
+        return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
+    if name in _FOREIGN_OPTIONS:
+        return f"There is no option {name!r}. {otherwise}"
+    if isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET:
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        if _SECRET_NAMES & set(name.lower().split("_")):
+            return f"{name} looks like a secret and is sent to no model. {otherwise}"
+        if _SECRET.fullmatch(text.strip()):
+            return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return f"There is no option {name!r}, and a value of type {type(value).__name__} is no text to search."
+    return ""
 
 
 def _decode(data: bytes, what: str, notices: list[str]) -> str:

@@ -6,11 +6,12 @@ import contextlib
 import contextvars
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Callable, cast
+from typing import TYPE_CHECKING, Any, Callable, Union, cast
 
 from .control import Host
 from .stdlib import late_import, own_module
@@ -18,23 +19,72 @@ from .text_tools import mark_as_text
 
 if TYPE_CHECKING:
     from .answers import Answer
-    from .contexts import ContextText
+    from .contexts import ContextText, NamedContext
     from .sandbox.names import DescribedTool
+    from .search_log import SearchCall
+
+Packed = Union[bytes, "Callable[[], bytes]"]
+"""A log from `search_log.pack_events`, or a function that fetches it."""
 
 
-class SearchFailed(RuntimeError):
-    """A search has no answer; the message is a sentence saying why."""
+class Logged:
+    """A result with information about its search."""
+
+    _packed: Packed = b""
+    _contexts: tuple[NamedContext, ...] = ()
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
+        attrs."""
+        return cast(
+            "list[dict[str, Any]]", own_module("search_log").unpack_events(self._load_log())
+        )
+
+    @property
+    def tree(self) -> SearchCall | None:
+        """The calls of the search, as data that `print` shows as a tree; None if it ended before
+        the first."""
+        return cast(
+            "SearchCall | None", own_module("search_log").build_tree(self.log, self._contexts)
+        )
+
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """The calls of the search as plain data, parents first: id, query, answer, and turns with
+        words, code, output and status."""
+        return [call.as_dict() for call in self.tree or ()]
+
+    def _load_log(self) -> bytes:
+        if not isinstance(self._packed, bytes):
+            self._packed = self._packed()
+        return self._packed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": self._load_log()}
+
+
+class SearchFailed(Logged, RuntimeError):
+    """A search has no answer; the message is a sentence saying why. `tree` and `log` tell how it
+    went."""
+
+    def __init__(
+        self, why: str = "", packed: Packed = b"", contexts: tuple[NamedContext, ...] = ()
+    ) -> None:
+        super().__init__(why)
+        self._packed = packed
+        self._contexts = contexts
 
     def __reduce__(self) -> Any:
         # By a function, because outside the kernel the class is not in builtins, as its name says.
-        return _failed, (str(self),)
+        return _failed, (str(self), self._load_log(), self._contexts)
 
 
-def _failed(why: str, *_: object) -> SearchFailed:
-    return SearchFailed(why)  # earlier versions have saved more
+def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> SearchFailed:
+    return SearchFailed(why, packed, contexts)
 
 
-_OWN_OPTIONS = {"contexts", "returns", "tools", "yes"}
+_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "verbose"}
 """Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 _SENT_PIECE = 2**22
@@ -51,31 +101,49 @@ def rlm(
     model: str | None = None,
     sub_model: str | None = None,
     tools: Sequence[Callable[..., Any]] = (),
+    temperature: float | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
     max_depth: int | None = None,
     max_turns: int | None = None,
     max_calls: int | None = None,
     max_usd: float | None = None,
     max_seconds: float | None = None,
+    max_tokens: int | None = None,
+    turn_seconds: float | None = None,
     small: int | None = None,
+    ask_above: int | None = None,
+    concurrency: int | None = None,
     yes: bool = False,
+    verbose: bool = False,
+    **named: Any,
 ) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame. Several may be given
-    by names of their own, which are then variables of the model's code: rlm(query, contexts={"contract": a, "mails": b}).
+    by names of their own, which are then variables of the model's code: rlm(query, contract=a, mails=b), or contexts={"contract": a} for
+    any name. What looks like a secret or another program's option is refused.
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
-    to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage and .spans.
+    to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
+    calls, as data), .trajectory (the same as dicts) and .log (the events).
     instructions: what else the search's first model must know or observe, such as what words in the text mean; parts are read without it.
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
+    base_url, api_key: where the service of a model that is named is, and its key; by default as the settings say.
     tools: your functions that the model's code may call, here and with your permissions, without asking again; each call has a thread of its
     own. Arguments and results are plain data. The model is told their signatures and docstrings.
+    temperature, top_p, seed: how the models choose their words, as far as they take these options.
     max_depth (1), max_turns (20): calls at this depth are plain and run no code; how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
-    small (20,000): texts of at most so many characters are read whole, but for tools, containers, and queries that count, compare, or have
-    all their words in one line.
-    yes: allow more than 50 sub-calls without asking.
-    The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError, if there is no answer, and RuntimeError if it
-    cannot run.
+    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
+    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers, and
+    queries that count, compare, or have all their words in one line.
+    ask_above (50): sub-calls that are not asked about.
+    concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
+    verbose: print a line for each turn and each answer to stderr, after the search.
+    The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
+    answer, and RuntimeError if it cannot run.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = locals()
@@ -84,9 +152,10 @@ def rlm(
         for name in rlm.__kwdefaults__ or ()
         if name not in _OWN_OPTIONS and given[name] is not None
     }
+    parameters = late_import("inspect").signature(rlm).parameters
     reading = own_module("contexts")
     try:
-        contents = reading.read_contexts(context, contexts)
+        contents = reading.read_contexts(context, contexts, named, parameters)
     except reading.ContextError as error:
         raise RuntimeError(str(error)) from None
     for notice in contents.notices:
@@ -104,30 +173,51 @@ def rlm(
             "tree": tree,
             "by_code": own_module("answers").needs_code(str(query), returns, tools),
         }
-        answer = _search(str(query), returns, asked, contents)
+        answer = _search(str(query), returns, asked, contents, bool(verbose))
     mark_as_text(answer, "markdown")
     return answer
 
 
-def _search(query: str, returns: Any, asked: dict[str, Any], contents: ContextText) -> Answer:
-    answers = own_module("answers")
+def _search(
+    query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
+) -> Answer:
+    answers, search_log = own_module("answers"), own_module("search_log")
+    tree = asked["tree"]
     file: str | None = None
+    printed = 0
     with contextlib.ExitStack() as files:
-        send = partial(_send_text, asked["tree"]) if Host.is_remote else partial(_write_text, files)
+        send = partial(_send_text, tree) if Host.is_remote else partial(_write_text, files)
 
         def search(query: str) -> Any:
-            nonlocal file
+            nonlocal file, printed
             file = send(contents.text) if file is None else ""
             result = Host.call("rlm", {**asked, "query": query, "file": file})
+            packed = result.pop("packed")
+            log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
+            if verbose:
+                log = log if isinstance(log, bytes) else log()
+                describe = search_log.TurnLines().describe
+                lines = list(filter(None, map(describe, search_log.unpack_events(log))))
+                sys.stderr.write("".join(lines[printed:]))
+                printed = len(lines)
             if "failed" in result:
-                raise SearchFailed(result["failed"])
+                raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
-            return answers.Result(**{**result, "usage": usage, "spans": spans})
+            return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
         answer: Answer = answers.search_for_form(
             query, returns, search, (RuntimeError,), contexts=contents.contexts
         )
     return answer
+
+
+def _fetch_log(tree: str) -> bytes:
+    return _decode_log(Host.call("rlm_log", {"tree": tree}))
+
+
+def _decode_log(log: str) -> bytes:
+    data: bytes = late_import("base64").b64decode(log)
+    return data
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:

@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.api import Search, rlm
-from mahtab_tui.search.conversation import CONCURRENCY
 from mahtab_tui.search.limits import Limits
+from tests.benchmarks import recursion_peers
 from tests.benchmarks.sandbox import QuietNode
 from tests.benchmarks.table import Row, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of
@@ -43,7 +43,7 @@ def turns(count: int) -> Reply:
 
 
 def five_turns(messages: list[dict[str, str]]) -> str:
-    """A function as a model."""
+    """A function as a model, as the other engines have it."""
     replies = sum(message["role"] == "assistant" for message in messages)
     return python("FINAL(1)" if replies == 4 else f"x{replies} = len(context)\nprint(x{replies})")
 
@@ -89,22 +89,22 @@ def rows() -> Iterator[Row]:
         took = timed(_running(search, turns(5)), 15)
         yield Row("a search of 5 turns, sandbox start included", took, "<= 40 ms")
         took = timed(lambda: rlm("what?", TEXT, model=five_turns), 15)
-        yield Row("the same by rlm() with a function", took)
-        concurrency = CONCURRENCY
-        for count, reach in ((16, "<= 75 ms"), (1_000, "<= 2 x ideal")):
+        yield Row("the same by rlm() with a function, as the engines below have", took)
+        for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
-            limits = {"max_depth": 1, "max_calls": count + 2}
+            limits = {"max_depth": 1, "concurrency": concurrency, "max_calls": count + 2}
             took = timed(_running(search, waiting(code), **limits), 3)
             ideal = -(-count // concurrency) * CALL * 1_000
             what = f"{count:,} sub-calls of 50 ms, {concurrency} at a time"
             yield Row(what, took, reach, ideal, "ideal")
         code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
-        took = timed(_running(search, waiting(code, child=child)), 7)
+        took = timed(_running(search, waiting(code, child=child), concurrency=8), 7)
         what = "8 children with code, one call of 50 ms each"
         yield Row(what, took, "<= 150 ms", CALL * 1_000, "ideal")
         yield from _large(search)
     finally:
         search.close()
+    yield from recursion_peers.rows(TEXT, CALL)
 
 
 async def _bare_turn() -> float:

@@ -19,6 +19,7 @@ from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools import BUILTIN
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.worker.sandbox.names import ALIASES
 from mahtab_tui.worker.toolbox import NAMES
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
@@ -127,6 +128,7 @@ def test_documented_slash_commands_keys_and_settings_exist() -> None:
     limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {
         "rlm_",
         *Limits.__dataclass_fields__,
+        *ALIASES,
     }
     assert limits <= Settings.model_fields.keys()
 

@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
 from mahtab_tui.llm.chat_protocols import ChatChunk, Dialect, TokenUsage
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
 from tests.integration.asking import PATIENCE
 from tests.services import (
@@ -253,11 +253,17 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
     assert service.asked[2]["tools"] == [TOOL]
 
 
-def test_sampling_is_set_by_each_call(service: Service, protocol: Protocol) -> None:
+def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("So.")]
-    get_llm(protocol.spec).invoke("hi", temperature=0.5, tool_choice="any", tools=[TOOL])
+    seed = {} if protocol is ANTHROPIC else {"seed": 3}
+    llm = with_sampling(get_llm(protocol.spec), protocol.spec, {"temperature": 0.25, **seed})
+    llm.invoke("hi", temperature=0.5, tool_choice="any", tools=[TOOL])
     sent = service.asked[0].get("options", service.asked[0])
-    assert (sent["temperature"], "top_p" in sent) == (0.5, False)
+    assert (sent["temperature"], sent.get("seed"), "top_p" in sent) == (
+        0.5,
+        seed.get("seed"),
+        False,
+    )
     choice = {"type": "any"} if protocol is ANTHROPIC else "required"
     assert protocol is OLLAMA or service.asked[0]["tool_choice"] == choice
 

@@ -159,6 +159,7 @@ ANSWERS: dict[str, Any] = {
         "why": "",
         "usage": [1, 10, 0.0, 0.1],
         "spans": [],
+        "packed": None,
     },
     "usage": "a  b\n1  2",
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -160,7 +161,7 @@ async def test_contexts_have_names_and_tools_are_called(
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
-    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}))
+    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
     sandbox = await sandboxes.start(
         text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
     )
@@ -290,6 +291,29 @@ async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> 
     for one in many:
         await one.close()
     assert {result.status for result in await asyncio.gather(*turns)} == {"killed"}
+
+
+async def test_help_explains_how_to_call_a_name(sandbox: Sandbox) -> None:
+    assert "Cut the text into at most n parts" in await printed(sandbox, "help(partition)")
+    assert re.search(r"There is help for: .*grep.*rlm_map", await printed(sandbox, "help()"))
+
+
+async def test_names_used_by_other_programs_cannot_reach_the_host(
+    sandboxes: MontySandboxes,
+) -> None:
+    node = RecordingNode()
+    sandbox = await sandboxes.start(Text.root("abc"), node)
+    assert (
+        await printed(
+            sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))"
+        )
+        == "q ['q', 'q'] ['p']\n"
+    )
+    assert "Call FINAL(asyncio)" in (await run(sandbox, "FINAL_VAR('asyncio')")).output
+    assert node.finals == []
+    await run(sandbox, "found = 42\nFINAL_VAR(found)")
+    assert node.finals == ["42"]
+    await sandbox.close()
 
 
 async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(

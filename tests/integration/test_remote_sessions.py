@@ -59,6 +59,11 @@ def test_remote_kernel_cannot_name_local_files(far: Opened, project: Path) -> No
     assert (project / "mine.txt").exists()
 
 
+def test_remote_kernel_cannot_name_services_of_this_machine(far: Opened) -> None:
+    code = "rlm('?', 'x' * 30_000, model='openai:m', base_url='http://127.0.0.1:1')"
+    assert "another machine may not give base_url" in far.run(code).text
+
+
 def test_remote_kernel_cannot_start_local_programs(far: Opened, project: Path) -> None:
     code = f"from mahtab_worker.control import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
     assert "A program that needs the terminal cannot run on" in far.run(code).text

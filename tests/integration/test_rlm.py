@@ -241,9 +241,7 @@ def test_answer_cannot_drive_a_terminal() -> None:
     assert "\x1b" not in str(failed.value)
 
 
-def test_replayed_models_repeat_the_search_at_any_concurrency(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) -> None:
     lines = [
         {
             "match": "how many errors",
@@ -258,13 +256,13 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(
     path.write_text("\n".join(map(json.dumps, lines)))
 
     def events(concurrency: int) -> list[tuple[Any, ...]]:
-        monkeypatch.setattr("mahtab_tui.search.conversation.Model.concurrency", concurrency)
         story = Story()
         assert (
             rlm(
                 "how many errors?",
                 LOG,
                 model=f"replay:{path}",
+                concurrency=concurrency,
                 max_depth=3,
                 on_event=story.append,
             )

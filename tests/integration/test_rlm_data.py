@@ -4,68 +4,85 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
 import pickle
+import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy
 import pytest
 
 import mahtab_tui
+from mahtab_tui.bus import codec
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun
 from mahtab_tui.search import api
 from mahtab_tui.search import requests as search_tools
-from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.api import Searcher, SessionLog, rlm
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.sandbox.names import NotPlainError, plain_data
 from mahtab_tui.worker.search import CallerTools, SearchFailed
-from mahtab_tui.worker.search import rlm as rlm_of_kernels
+from mahtab_tui.worker.search_log import unpack_events
 from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
+from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of
-from tests.waiting import wait_for
+from tests.waiting import alive, wait_for
 
-# Arguments and results of `rlm` besides one text and its answer: several contexts, searches that
-# share a server.
+# Arguments and results of `rlm` besides one text and its answer: several contexts, sampling, the
+# tree and the log, searches that share a server.
 
 
-def test_failures_and_answers_survive_pickling() -> None:
-    kernel = InProcessKernel({})
-    kernel.start(RecordingHost())
-    kernel.close()
-    again = pickle.loads(pickle.dumps(SearchFailed("why")))
-    assert (str(again), type(again)) == ("why", SearchFailed)
-    answer = rlm("what?", LOG, model=lambda messages: python("FINAL(context[5:9])"))
-    assert answer._repr_markdown_() == LOG[5:9]
+def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
+    answer = rlm(
+        "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl"
+    )
+    written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl")]
+    assert answer.log == written
+    tree = answer.tree
+    assert tree is not None
+    assert (tree.query, tree.state, tree.answer, tree.model_calls) == (
+        "how many errors?",
+        "done",
+        "20",
+        6,
+    )
+    assert [call.answer for call in tree.calls] == ["5"] * 4
+    assert [call.id for call in tree] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert "parts = partition(4)" in tree.turns[0].code
+    assert tree.turns[0].output.startswith(f"{len(LOG)} ")
+    assert str(tree).splitlines()[1] == "  1.1 done: count -> 5"
+    assert json.loads(json.dumps(answer.trajectory)) == answer.trajectory
+    assert [call["id"] for call in answer.trajectory] == [call.id for call in tree]
+    assert answer.trajectory[1]["turns"][0] == {
+        "words": SEARCH["count"],
+        "code": "FINAL(len(grep('ERROR')))",
+        "output": "",
+        "status": "final",
+    }
+    assert answer._repr_markdown_() == "20"
     for same in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
-        assert (same, type(same), same.usage, same.spans) == (
+        assert (same, type(same), same.tree, same.usage, same.spans) == (
             answer,
             Answer,
+            tree,
             answer.usage,
             answer.spans,
         )
-
-
-def test_searches_without_a_searcher_share_the_sandboxes_process() -> None:
-    model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
-    first, second = (rlm("what?", LOG, model=model) for _ in range(2))
-    assert first == second
-    search = api._shared_searcher()._search
-    wait_for(lambda: not search._trees and not search._models.gates)
-    api._shared_searcher().close()
-    assert rlm("what?", LOG, model=model) != first
 
 
 def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
@@ -78,6 +95,32 @@ def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
     assert (counted, counted.why) == ("counted", "The text was searched by code, in 1 turn.")
     assert rlm("Who?", "short", model=model, tools=[os.getppid]) == "counted"
     assert rlm("How many?", "short", model=model, max_depth=0) == "read"
+
+
+def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothing_else() -> None:
+    api._SHARED.close()  # a search that failed may have left its model
+    model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
+    first, second = (rlm("what?", LOG, model=model) for _ in range(2))
+    assert first == second
+    shared = api._SHARED._searcher
+    assert shared is not None
+    wait_for(lambda: not shared._search._trees and not shared._search._models.gates)
+    api._SHARED.close()
+    assert shared._search.closed
+    assert rlm("what?", LOG, model=model) != first
+
+
+def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = ["I \x1b[31mlook.", python("print(len(context))"), python("FINAL('two\\nlines')")]
+    rlm("what?", LOG, model=lambda messages: answers.pop(0), verbose=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "1 turn 1, no code: I  [31mlook.",
+        f"1 turn 2: print(len(context)) -> ok: {len(LOG)}",
+        "1 turn 3: FINAL('two\\nlines') -> final:",
+    ]
+    assert re.fullmatch(r"1 done after \d+\.\d s: two lines", lines[3])
+    assert len(lines) == 4
 
 
 def test_instructions_reach_the_first_model_only() -> None:
@@ -94,6 +137,42 @@ def test_instructions_reach_the_first_model_only() -> None:
     last = f"The user's instructions for this search:\nA unit is 5 EUR.&lt;/{TEXT_TAG}>\n"
     assert [prompt.endswith(last) for prompt in prompts] == [True, False, True]
     assert "5 EUR" not in prompts[1]
+
+
+def test_failed_search_carries_its_tree() -> None:
+    with pytest.raises(mahtab_tui.SearchFailed) as failed:
+        rlm("what?", LOG, model=scripted({"what?": python("print(1)")}), max_calls=1)
+    tree = failed.value.tree
+    assert tree is not None
+    assert (tree.state, tree.answer) == ("error", str(failed.value))
+    kernel = InProcessKernel({})
+    kernel.start(RecordingHost())
+    kernel.close()
+    again = pickle.loads(pickle.dumps(failed.value))
+    assert (str(again), again.tree, type(again)) == (str(failed.value), tree, SearchFailed)
+    assert SearchFailed("why").tree is None
+
+
+def test_log_uses_little_memory_and_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
+    events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
+    monkeypatch.setattr(api, "_AT_ONCE", 5)
+    log = SessionLog()
+    for event in story:
+        log.add(event)
+    assert unpack_events(log.packed()) == [codec.as_json(event) for event in events], (
+        "in several portions"
+    )
+    monkeypatch.setattr(api, "MOST", 3_000)
+    log = SessionLog()
+    for event in story * 50:
+        log.add(event)
+    entries = unpack_events(log.packed())
+    assert len(entries) < 30
+    assert entries[-1]["text"] == "The log ends here: the search had too many events."
 
 
 CONTRACT = (
@@ -114,7 +193,8 @@ def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
 
     answer = rlm(
         "Are cats allowed?",
-        contexts={"contract": CONTRACT, "mails": MAILS},
+        contract=CONTRACT,
+        mails=MAILS,
         model=ScriptedModel(reply=reply),
         returns=list[str | int],
     )
@@ -127,6 +207,8 @@ def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     assert [
         (span.context, "\n".join(MAILS)[span.start : span.end]) for span in answer.spans[1:]
     ] == [("mails", MAILS[2])]
+    assert answer.tree is not None
+    assert answer.tree.spans == answer.spans
     system, first = (str(message.content) for message in sent[:2])
     assert "- contract: a str that also has .start" in system
     assert "- mails: a list of 3 strings, each a str that also has" in system
@@ -143,23 +225,39 @@ def test_contexts_of_all_kinds_combine_and_reach_sub_calls() -> None:
     )
     answer = rlm(
         "what?",
-        contexts={"table": {"a": "one " * 9_000, "b": "two"}, "notes": b"bytes"},
+        table={"a": "one " * 9_000, "b": "two"},
+        notes=b"bytes",
         model=model,
         returns=list[str],
     )
     assert answer.value == ["dict", "two", "bytes", "read", "read"]
 
 
+def test_contexts_of_any_name_are_given_as_a_dict() -> None:
+    model = ScriptedModel(reply=lambda messages: python("FINAL([prompt, max_call, key[:5]])"))
+    contexts = {"prompt": "one", "max_call": "two"}
+    answer = rlm("what?", contexts=contexts, key="three " * 9000, model=model, returns=list[str])
+    assert answer.value == ["one", "two", "three"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "There is nothing to search"),
-        ({"context": "a", "contexts": {"mails": "b"}}, "Give one context, or all of them by name"),
+        ({"context": "a", "mails": "b"}, "Give one context, or all of them by name"),
+        ({"grep": "a"}, "a search has that name already"),
+        ({"list": "a"}, "Python has that name already"),
+        ({"_a": "a"}, "begins with an underscore"),
+        ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
+        ({"tree": 7}, "no option 'tree', and a value of type int is no text"),
+        ({"tree": len}, "The context 'tree': A value of type builtin_function"),
+        ({"api_base": "a"}, "no option 'api_base'. If it is a text for the model, pass contexts="),
+        ({"max_iterations": 7}, "no option 'max_iterations'"),
+        ({"github_token": "x" * 40}, "github_token looks like a secret and is sent to no model"),
+        ({"mail": "sk-" + "a1" * 20}, "The value of mail looks like a secret"),
+        ({"mail": b"ghp_" + b"a1" * 18}, "The value of mail looks like a secret"),
         ({"contexts": {"grep": "a"}}, "a search has that name already"),
-        ({"contexts": {"list": "a"}}, "Python has that name already"),
-        ({"contexts": {"_a": "a"}}, "begins with an underscore"),
-        ({"contexts": {"tree": len}}, "The context 'tree': A value of type builtin_function"),
-        ({"contexts": {f"a{number}": "" for number in range(101)}}, "At most 100 contexts"),
+        ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )
 def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -> None:
@@ -167,10 +265,32 @@ def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -
         rlm("what?", model="demo", **given)
 
 
-@pytest.mark.parametrize("search", [rlm, rlm_of_kernels])
-def test_unknown_options_are_refused(search: Any) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'api_key'"):
-        search("what?", LOG, api_key="k")
+class SampledModel(ScriptedModel):
+    used: ClassVar[list[tuple[float | None, int | None]]] = []
+
+    temperature: float | None = None
+    seed: int | None = None
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> Any:
+        self.used.append((self.temperature, self.seed))
+        async for chunk in super()._astream(*args, **kwargs):
+            yield chunk
+
+
+def test_sampling_options_reach_models_that_accept_them() -> None:
+    SampledModel.used.clear()
+    model = SampledModel(reply=lambda messages: python("FINAL(1)"))
+    with Searcher(model=model, temperature=0.5) as searcher:
+        searcher.rlm("what?", LOG)
+        searcher.rlm("what?", LOG, temperature=0, seed=7)
+    rlm("what?", LOG, model=model)
+    assert SampledModel.used == [(0.5, None), (0, 7), (None, None)]
+    with pytest.raises(ModelError, match="scripted takes no top_p"):
+        rlm("what?", LOG, model=model, top_p=0.9)
+    with pytest.raises(ModelError, match="demo takes no temperature"):
+        rlm("what?", LOG, model="demo", temperature=0.1)
+    with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
+        rlm("what?", LOG, model=model, seed=0.5)
 
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
@@ -186,6 +306,7 @@ def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
         first = searcher.rlm("what?", LOG, on_event=stories[0].append)
         second = searcher.rlm("what?", LOG, on_event=stories[1].append)
         assert first == second, "the same process makes the sandboxes"
+        assert first.tree != second.tree
         assert all(
             len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1
             for story in stories
@@ -229,6 +350,41 @@ with Searcher(model=model) as searcher:
         "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork. 40000",
         "50000",
     ], done.stderr
+
+
+def test_unclosed_searcher_is_closed_when_it_is_collected() -> None:
+    searcher = Searcher(model=scripted({"what?": python("FINAL(1)")}))
+    assert searcher.rlm("what?", LOG) == "1"
+    thread, loop, sandboxes = (
+        getattr(searcher._search, name) for name in ("_thread", "_loop", "_opened")
+    )
+    with pytest.warns(ResourceWarning, match="unclosed <mahtab_tui.search.api.Searcher"):
+        del searcher
+    wait_for(loop.is_closed)
+    assert not thread.is_alive()
+    assert sandboxes._server is None
+
+
+def test_searcher_sends_a_long_text_once() -> None:
+    text = "a line\n" * 200_000
+    code = python("import os\nFINAL([os.getppid(), hash(context)])")
+    with Searcher(model=lambda messages: code) as searcher:
+
+        def ask(text: str) -> tuple[int, int]:
+            parent, digest = searcher.rlm("what?", text, returns=list[int]).value
+            return parent, digest
+
+        first = ask(text)
+        assert ask("".join(text)) == first, "a fork of the process that has read the text"
+        other = ask(text + "é")
+        assert other[0] != first[0]
+        assert other[1] != first[1]
+        wait_for(lambda: not alive(first[0]))
+        os.kill(other[0], signal.SIGKILL)
+        again = ask(text + "é")
+        assert again[0] != other[0]
+        assert again[1] == other[1]
+    wait_for(lambda: not alive(again[0]))
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
@@ -414,7 +570,7 @@ FINAL(said)
     assert answer(forged, tools=()) == ["There is no such tool."] * 4
 
 
-def test_hanging_tool_is_ended_by_the_turns_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_tool_is_ended_by_the_turns_time_limit() -> None:
     ended = threading.Event()
 
     def hang() -> None:
@@ -424,8 +580,7 @@ def test_hanging_tool_is_ended_by_the_turns_time_limit(monkeypatch: pytest.Monke
         finally:
             ended.set()
 
-    monkeypatch.setattr(api, "merge_limits", lambda **given: Limits(turn_seconds=0.2))
-    message = error_message("hang()", tools=[hang])
+    message = error_message("hang()", tools=[hang], turn_seconds=0.2)
     assert "hang took too long and was ended: the tools have 0.2 s together in a turn." in message
     assert ended.wait(60)
 
@@ -567,7 +722,7 @@ def test_answer_reused_for_an_equal_part_cites_nothing() -> None:
     found = answer_over_parts({"what?": code, "find": FIND}, max_depth=2)
     start = TEXT.index("01007", HALF)
     assert found.usage.calls == 2, "one answer was reused"
-    assert TEXT[slice(*found.spans[0])] == TEXT[start : start + 45]
+    assert [call.spans for call in found.tree.calls] == [((start, start + 45),), ()]
 
 
 def test_combined_parts_keep_their_offsets() -> None:
@@ -598,6 +753,50 @@ VALUES = "".join(
 )
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\nfound = [json.loads(a) for a in llm_map('amounts?', partition(8))]\n"
+        "FINAL({'amounts': [v for each in found for v in each if v]})",
+        "FINAL(', '.join(a.strip('[]').replace('\"', '') for a in llm_map('amounts?', partition(8)) if len(a) > 2))",
+        "hits = grep('0007 c|0777 c')\nprint(llm('amounts?', '\\n'.join(hits)))\n"
+        "FINAL('They paid ' + ' and '.join(h.split()[4] for h in hits))",
+        "hits = grep('0007 c|0777 c')\ntext = '\\n\\n'.join(f'{h.line}: {h}' for h in hits)\n"
+        "FINAL(json.loads(llm('amounts?', text)))",
+        "import re\nFINAL([re.search(r'paid (\\S+)', h)[1] for h in grep('0007 c|0777 c')])",
+        "FINAL(json.loads(rlm('sub', context)))",
+    ],
+    ids=["json", "join", "joined lines", "numbered lines", "pattern", "depth"],
+)
+def test_answer_cites_values_that_code_split_and_joined(code: str) -> None:
+    def reply(messages: Any) -> str:
+        if PLAIN in str(messages[0].content):
+            lines = re.findall(r"(?:0007|0777) customer.*", str(messages[1].content))
+            return json.dumps([line.split()[4] for line in lines])
+        sub_code = "FINAL(llm('amounts?', [context[:10_000], context[30_000:50_000]]))"
+        return python("import json\n" + (sub_code if query_of(messages) == "sub" else code))
+
+    found = rlm("what?", VALUES, model=ScriptedModel(reply=reply), max_depth=2)
+    assert [VALUES[start:end] for start, end in found.spans] == ["49.25", "5439.25"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'\\n'.join(hits)",
+        "'\\n\\n'.join(f'{hit.line}: {hit}' for hit in hits)",
+        "'They are: ' + str(hits)",
+    ],
+)
+def test_lines_in_a_text_that_code_makes_are_still_cited(text: str) -> None:
+    code = f"hits = grep('0007 c|0777 c')\nllm('amounts?', {text})\nFINAL('end')"
+    reply = {"what?": python(code), "amounts?": "49.25, 5439.25"}
+    found = rlm("what?", VALUES, model=ScriptedModel(reply=lambda asked: reply[query_of(asked)]))
+    assert found.tree is not None
+    (call,) = found.tree.calls
+    assert [VALUES[start:end] for start, end in call.spans] == ["49.25", "5439.25"]
+
+
 def test_forged_spans_of_a_made_text_are_ignored() -> None:
     text = Text.root("0123456789" * 3).joined([(5, 30)])
     runs = [
@@ -613,9 +812,41 @@ def test_forged_spans_of_a_made_text_are_ignored() -> None:
     ]
     made = {"text": "a 234 56789 01234", "runs": runs}
     request = read_call("llm", {"query": "q", "part": made}, text)
-    part = request.parts[0]
+    part, (read,) = request.parts[0], request.read
     assert isinstance(part, Text)
+    assert [text.text[start:end] for start, end in read] == ["234"]
     assert part.origin == (TextRun(2, 12, 3),)
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "count"),
+    [
+        ("FINAL(llm_map('?', partition(2)))", "C-107", 0),
+        ("FINAL(llm_map('?', partition(50)))", "C-107", 0),
+        ("FINAL(llm('?', partition(50)[2]) + '!')", "C-107", 1),
+        ("FINAL(llm('?', partition(50)[2]) + '1')", "C-107", 0),
+        ("FINAL(llm('?', context[:40]) + '!')", "25", 0),
+        ("FINAL(llm('?', partition(50)[2]) + '!')", "customer", 0),
+        ("llm('?', partition(50)[2])\nFINAL('C-107')", "C-109", 0),
+    ],
+    ids=["often", "several", "once", "other word", "short", "many", "never said"],
+)
+def test_values_whose_position_is_uncertain_are_not_cited(code: str, read: str, count: int) -> None:
+    reply = {"what?": python(code), "?": read}
+    model = ScriptedModel(reply=lambda messages: reply[query_of(messages)])
+    assert len(rlm("what?", VALUES, model=model).spans) == count
+
+
+def test_computed_number_cites_what_its_sub_calls_quote() -> None:
+    quoted = "0100 customer C-120 paid 700.25 EUR on day 1"
+    for code, count in (("FINAL(len(answers))", 1), ("FINAL(f'{len(answers)} of them')", 0)):
+        reply = {
+            "what?": python(f"answers = [llm('?', partition(50)[2])]\n{code}"),
+            "?": f'["{quoted}"]',
+        }
+        model = ScriptedModel(reply=lambda messages, by=reply: by[query_of(messages)])
+        found = rlm("what?", VALUES, model=model)
+        assert [VALUES[start:end] for start, end in found.spans] == [quoted] * count
 
 
 def test_forged_sandbox_spans_are_ignored() -> None:

@@ -8,16 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search.api import Search, rlm
+from mahtab_tui.search.api import Search, arlm, rlm
 from mahtab_tui.search.conversation import FunctionModel, Message
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
@@ -56,6 +57,97 @@ def test_function_receives_the_messages_and_returns_the_answer() -> None:
         ["system", "user"],
     ]
     assert sent[1][2]["content"] == python("print(len(context))")
+    assert answer.tree is not None
+    assert answer.tree.calls[0].model == "model"
+
+
+def test_async_function_is_awaited_and_calls_run_concurrently() -> None:
+    both = asyncio.Barrier(2)
+
+    async def model(messages: Messages) -> str:
+        if "what?" in messages[1]["content"]:
+            return python("FINAL(llm_map('read', partition(2)))")
+        await both.wait()
+        return "read"
+
+    assert rlm("what?", LOG, model=model) == '["read", "read"]'
+
+
+def test_async_client_is_used_from_one_loop_by_every_call() -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def model(messages: Messages) -> str:
+        loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return python("FINAL(len(context))")
+
+    assert [rlm("what?", LOG, model=model).value for _ in range(2)] == [str(len(LOG))] * 2
+    assert len(loops) == 1
+    loops.clear()
+
+    async def search() -> bool:
+        await asyncio.gather(arlm("what?", LOG, model=model), arlm("what?", LOG, model=model))
+        return loops == {asyncio.get_running_loop()}
+
+    assert asyncio.run(search())
+
+
+class Named(SimpleNamespace):
+    """An answer as clients of services return it."""
+
+
+ANSWER = python("FINAL(1)")
+USED = {"prompt_tokens": 7, "completion_tokens": 3}
+
+
+def pieces(messages: Messages) -> Iterator[str]:
+    yield ANSWER[:9]
+    yield ANSWER[9:]
+
+
+async def async_pieces(messages: Messages) -> AsyncIterator[str]:
+    yield ANSWER[:9]
+    await asyncio.sleep(0)
+    yield ANSWER[9:]
+
+
+async def awaited(messages: Messages) -> str:
+    return ANSWER
+
+
+class AsyncCaller:
+    async def __call__(self, messages: Messages) -> str:
+        return ANSWER
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        (pieces, None),
+        (async_pieces, None),
+        (AsyncCaller(), None),
+        (lambda messages: awaited(messages), None),
+        (lambda messages: async_pieces(messages), None),
+        (lambda messages: (ANSWER, {"input_tokens": 7, "output_tokens": 3}), 10),
+        (lambda messages: (ANSWER, Named(**USED)), 10),
+        (
+            lambda messages: Named(
+                choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED)
+            ),
+            10,
+        ),
+        (
+            lambda messages: Named(
+                content=[Named(text=ANSWER)], usage=Named(input_tokens=7, output_tokens=3)
+            ),
+            10,
+        ),
+    ],
+)
+def test_function_may_answer_in_many_forms(model: Any, tokens: int | None) -> None:
+    answer = rlm("what?", LOG, model=model)
+    assert answer == "1"
+    assert tokens is None or answer.usage.tokens == tokens
 
 
 def test_functions_run_concurrently_on_threads() -> None:
@@ -89,8 +181,8 @@ def test_function_error_gives_one_sentence(model: Any, message: str) -> None:
 
 
 def test_options_unsupported_by_functions_are_refused() -> None:
-    with pytest.raises(ModelError, match="A model is a name, a LangChain model or a function"):
-        rlm("what?", LOG, model=("x", "m"))  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="is a function, which takes no temperature"):
+        rlm("what?", LOG, model=leaving, temperature=0.5)
     with pytest.raises(ModelError, match="The price of leaving is unknown"):
         rlm("what?", LOG, model=leaving, max_usd=1)
 
@@ -112,7 +204,7 @@ def test_function_receives_no_secrets() -> None:
     assert "hunter2" not in sent[0][0]["content"]
     assert (reply.text, tokens, conversation.partial) == (
         "yes \ufffd",
-        ["yes \ufffd"],
+        [None, "yes \ufffd"],
         "yes \ufffd",
     )
 

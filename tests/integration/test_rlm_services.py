@@ -1,4 +1,4 @@
-"""Searches over services by our own client."""
+"""Searches over services by our own client, and by the caller's clients of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
-from mahtab_tui.search.api import CancelToken, Search, rlm
+from mahtab_tui.search.api import CancelToken, Search, Searcher, rlm
 from mahtab_tui.search.conversation import ChosenModels
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE
 from tests.integration.scripted_searches import LOG, python
+from tests.integration.sessions import OpenSession
 from tests.recursion_scripts import Story
-from tests.services import ANTHROPIC, OPENAI, Protocol, Service, refusing
+from tests.services import ANTHROPIC, OPENAI, Protocol, Reply, Service, refusing, serving
 
 FINAL = python("FINAL(len(context))")
 LENGTH = str(len(LOG))
+
+
+def address(service: Service, protocol: Protocol) -> str:
+    return service.url if protocol is ANTHROPIC else f"{service.url}/v1"
 
 
 def loaded_by(options: str) -> str:
@@ -30,7 +37,7 @@ def loaded_by(options: str) -> str:
 import sys
 import mahtab_tui
 print(mahtab_tui.rlm("how long?", "x" * 100_000, {options}))
-heavy = ("langchain", "openai", "anthropic")
+heavy = ("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic")
 print([name for name in sys.modules if name.startswith(heavy)])
 """
     done = subprocess.run(
@@ -44,15 +51,77 @@ print([name for name in sys.modules if name.startswith(heavy)])
 
 
 @pytest.mark.parametrize("protocol", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
-def test_search_over_a_service_loads_no_model_library(service: Service, protocol: Protocol) -> None:
-    service.replies = [protocol.reply(FINAL)]
-    assert loaded_by(f"model={protocol.spec!r}, max_usd=1") == "100000\n[]\n"
+def test_search_over_a_service_loads_no_model_library(protocol: Protocol) -> None:
+    with serving() as service:
+        service.replies = [protocol.reply(FINAL)]
+        where = f"base_url={address(service, protocol)!r}, api_key='k', max_usd=1"
+        assert loaded_by(f"model={protocol.spec!r}, {where}") == "100000\n[]\n"
 
 
 def test_replayed_search_loads_no_model_library(tmp_path: Path) -> None:
     path = tmp_path / "replay.jsonl"
     path.write_text(json.dumps({"text": FINAL, "tokens_per_second": 1_000}) + "\n")
     assert loaded_by(f"model='replay:{path}', max_usd=1") == "100000\n[]\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ("anthropic:m", "/v1/messages"),
+        ("openai:m", "/v1/chat/completions"),
+        ("openrouter:m", "/v1/chat/completions"),
+        ("vllm:m", "/v1/chat/completions"),
+    ],
+)
+@pytest.mark.parametrize("key", ["of-the-call", None])
+def test_address_gets_no_other_key_than_its_own(
+    service: Service, spec: str, path: str, key: str | None
+) -> None:
+    with serving() as other:
+        other.replies = [(ANTHROPIC if "anthropic" in spec else OPENAI).reply(FINAL)]
+        assert rlm("?", LOG, model=spec, base_url=f"{other.url}/v1", api_key=key) == LENGTH
+        assert other.paths == [path]
+        assert ("of-the-call" in str(other.headers)) == (key is not None)
+        assert "no-secret" not in str(other.headers)
+    assert not service.asked
+
+
+def test_key_of_the_call_replaces_that_of_the_environment(service: Service) -> None:
+    service.replies = [OPENAI.reply(FINAL)]
+    assert rlm("?", LOG, model=OPENAI.spec, api_key="of-the-call") == LENGTH
+    assert service.headers[0]["authorization"] == "Bearer of-the-call"
+
+
+def test_sub_model_of_another_provider_gets_neither_address_nor_key(service: Service) -> None:
+    service.replies = [ANTHROPIC.reply("six")]
+    with serving() as other:
+        other.replies = [OPENAI.reply(python("FINAL(llm('read', context[:9]))"))]
+        answer = rlm(
+            "?",
+            LOG,
+            model="openai:m",
+            sub_model=ANTHROPIC.spec,
+            base_url=f"{other.url}/v1",
+            api_key="of-the-call",
+        )
+    assert answer == "six"
+    assert "of-the-call" not in str(service.headers)
+    assert service.headers[0]["x-api-key"] == "no-secret"
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [
+        (lambda messages: FINAL, "A model of the type function takes no base_url and api_key"),
+        ("demo", "demo takes no base_url and api_key"),
+        ("vllm", "Name a model as well, as in vllm:NAME"),
+    ],
+)
+def test_address_is_only_for_models_of_services(model: Any, error: str) -> None:
+    with pytest.raises(ModelError, match=error):
+        rlm("?", LOG, model=model, base_url="http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="base_url must be a text"):
+        rlm("?", LOG, model=model, base_url=7)
 
 
 def test_anthropic_search_reports_usage_and_retries(
@@ -100,8 +169,101 @@ def test_search_goes_through_langchain_where_that_sends_traces(
 ) -> None:
     def kind() -> str:
         models = ChosenModels(dict, Secrets(), lambda level, text: None)
-        return type(models.get("vllm:m", Limits())).__name__
+        return type(models.get("vllm:m", Limits(), {})).__name__
 
     assert kind() == "ServiceModel"
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     assert kind() == "ChatModel"
+
+
+# The caller's own clients
+
+
+def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
+    if protocol is ANTHROPIC:
+        usage = {"input_tokens": 1_000, "output_tokens": 100}
+        answer: dict[str, Any] = {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": reason or "end_turn",
+            "stop_sequence": None,
+            "usage": usage,
+        }
+    else:
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "message": message, "finish_reason": reason or "stop"}
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
+        answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
+        answer |= {"choices": [choice], "usage": usage}
+    return Reply([json.dumps(answer).encode()], headers={"content-type": "application/json"})
+
+
+def client(name: str, service: Service) -> tuple[Any, Protocol]:
+    if "OpenAI" in name:
+        import openai
+
+        options = {"base_url": f"{service.url}/v1", "api_key": "k", "max_retries": 0}
+        return getattr(openai, name)(**options), OPENAI
+    import anthropic
+
+    return getattr(anthropic, name)(base_url=service.url, api_key="k", max_retries=0), ANTHROPIC
+
+
+@pytest.mark.parametrize("name", ["OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic"])
+def test_client_with_a_models_name_is_a_model(service: Service, name: str) -> None:
+    made, protocol = client(name, service)
+    service.replies = [whole(protocol, python("print(1)")), whole(protocol, FINAL)]
+    with Searcher(model=(made, "m"), temperature=0.5, max_usd=1) as searcher:
+        for _ in range(2):
+            answer = searcher.rlm("?", LOG)
+    assert answer == LENGTH
+    assert answer.usage.tokens == 1_100
+    assert answer.usage.usd == 0, "nobody is paid for what runs here"
+    assert answer.tree is not None
+    assert answer.tree.model == "m"
+    sent = service.asked[0]
+    assert (sent["model"], sent["temperature"]) == ("m", 0.5)
+    assert [message["role"] for message in sent["messages"]] == (
+        ["user"] if protocol is ANTHROPIC else ["system", "user"]
+    )
+
+
+@pytest.mark.parametrize("name", ["OpenAI", "Anthropic"])
+def test_failures_of_a_client_are_sentences_and_its_end_is_seen(
+    service: Service, name: str
+) -> None:
+    made, protocol = client(name, service)
+    service.replies = [refusing(401, "No such key.")]
+    with pytest.raises(SearchFailed, match=r"^The key was not accepted: .*No such key\.$"):
+        rlm("?", LOG, model=(made, "m"))
+    cut = "max_tokens" if protocol is ANTHROPIC else "length"
+    service.replies = [whole(protocol, "It is", cut)]
+    assert rlm("?", "short", model=(made, "m")).state == "partial"
+
+
+def test_client_needs_a_models_name(service: Service) -> None:
+    made, _ = client("OpenAI", service)
+    wrong: list[tuple[Any, str]] = [
+        (made, "Name the model as well"),
+        ((made,), "A tuple as the model must be"),
+        ((made, ""), "A tuple as the model must be"),
+        (("x", "m"), "A tuple as the model must be"),
+    ]
+    for given, error in wrong:
+        with pytest.raises(ModelError, match=error):
+            rlm("?", LOG, model=given)
+    made, _ = client("Anthropic", service)
+    with pytest.raises(ModelError, match="m takes no seed"):
+        rlm("?", LOG, model=(made, "m"), seed=1)
+
+
+def test_cell_may_name_a_service(open_session: OpenSession, service: Service) -> None:
+    service.replies = [OPENAI.reply(FINAL)]
+    it = open_session()
+    call = f"rlm('?', 'x' * 30_000, model='openai:m', base_url='{service.url}/v1', api_key='k-1')"
+    it.session.submit("python", call)
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "30000\n"
+    assert service.headers[0]["authorization"] == "Bearer k-1"

@@ -164,6 +164,21 @@ async def test_final_ends_the_turn_whatever_the_code_catches(
     assert (result.status, node.finals) == ("final", ["answer", "2"])
 
 
+async def test_answers_of_other_programs_models_are_understood(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
+    sandbox = await sandboxes.start(Text("some text"), node)
+    try:
+        code = "import asyncio\nfound = await llm('a'), await llm_map('b', ['c'])\nprint(found, await asyncio.gather(llm('d'), llm('e')))"
+        assert (await run(sandbox, code)).status == "ok"
+        code = "answer['content'] = [len(context), *found[1]]\nanswer['ready'] = False"
+        assert (await run(sandbox, code)).status == "ok"
+        assert (await run(sandbox, "answer['ready'] = True")).status == "final"
+    finally:
+        await sandbox.close()
+    assert node.finals == ['[9, "b"]']
+
+
 async def test_turn_starts_with_all_names_and_the_answer_function(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:

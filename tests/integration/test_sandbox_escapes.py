@@ -176,7 +176,7 @@ ours, theirs = socket.socketpair()
 parent, text = os.getpid(), confinement.memory_file("text")
 if os.fork() == 0:
     try:
-        server.run(parent, theirs.fileno(), locks)
+        server.run(parent, theirs.fileno(), None, locks)
     finally:
         os._exit(1)
 theirs.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.session import searches
 from mahtab_tui.session.searches import KernelTools, parse_tools
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
@@ -99,11 +100,23 @@ def test_answer_has_the_type_requested_by_the_cell(
     )
 
 
-def test_cell_gives_instructions(open_session: OpenSession) -> None:
+def test_cell_gives_instructions_and_prints_the_turns(
+    open_session: OpenSession,
+) -> None:
     right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
     it = open_session(right, "```python\nFINAL('a')\n```")
-    code = "rlm('Find it', log, returns=int, instructions='A hit is a needle.').value"
-    assert ask(it, code) == "7\n"
+    output = ask(
+        it,
+        "rlm('Find it', log, returns=int, verbose=True, instructions='A hit is a needle.').value",
+    )
+    lines = [line.partition(" after")[0] for line in output.splitlines()]
+    assert lines == [
+        "1 turn 1: FINAL('a') -> final:",
+        "1 done",
+        "2 turn 1: FINAL(7) -> final:",
+        "2 done",
+        "7",
+    ]
     search = it.session.searches._search
     assert search is not None
     (engine,) = search._trees.values()
@@ -137,14 +150,44 @@ def test_long_answer_is_complete(open_session: OpenSession) -> None:
 
 def test_failing_search_raises_a_sentence(open_session: OpenSession) -> None:
     it = open_session({"error": "The model is not at home."})
-    code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    raise"
+    code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
     output = ask(it, code)
+    assert output.startswith("error\n")
     assert "\nSearchFailed: The model is not at home.\n" in output
     assert (
         it.run(
-            "import pickle; isinstance(failed, RuntimeError), str(pickle.loads(pickle.dumps(failed))) == str(failed)"
+            "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log"
         ).text
         == "(True, True)\n"
+    )
+
+
+def test_search_tree_and_log_are_data_even_when_large(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = open_session(PART, HAND_DOWN)
+    assert (
+        ask(it, "found = rlm('Find the needles', log)\nprint(found.tree)").count(
+            "done: Count them here -> five"
+        )
+        == 4
+    )
+    it.session.submit(
+        "python",
+        "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls",
+    )
+    begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
+    logged = len([record for record in it.store.records if record.attrs.get("tree")])
+    assert (
+        it.store.wait(tags.USER_REPL_OUT, cell=3).text
+        == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
+    )
+    monkeypatch.setattr(searches, "_LARGE", 10)
+    assert (
+        it.run(
+            "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]"
+        ).text
+        == "(True, 4, b'')\n"
     )
 
 
@@ -153,12 +196,15 @@ def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> Non
         {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
     )
     output = it.run(
-        "found = rlm('Which?', contexts={'contract': 'A contract.' * 3000, 'mails': ['one', 'two needles']})\nprint(found)\nfound.spans"
+        "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans"
     ).text
     assert '["A contrac", "two needles", "two needles"]' in output
     assert "Span(0, 11, 'mails')" not in output
     assert "Span(4, 15, 'mails')" in output
-    assert "unexpected keyword argument 'modle'" in it.run("rlm('Which?', modle='a text')").text
+    assert (
+        "There is no option 'modle'; did you mean 'model'?"
+        in it.run("rlm('Which?', modle='a text')").text
+    )
 
 
 def test_wrong_limits_and_contexts_give_sentences(open_session: OpenSession) -> None:

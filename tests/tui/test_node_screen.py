@@ -55,6 +55,7 @@ async def test_turns_show_words_code_and_output() -> None:
         assert "1,180 characters were printed" in rows
         assert rows.count("```") == 0
         assert "rests on 3 places of the text" in rows
+        assert "10 calls" in rows
         assert "What failed on 2026-03-29" in str(
             app.screen.query_one("#node-query > Static", Static).content
         )
@@ -138,6 +139,19 @@ async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
         assert not app.screen.query_one(CallPane).display
         await pilot.press("t")
         assert app.screen.query_one(CallPane).has_focus
+
+
+async def test_calls_link_to_calls() -> None:
+    async with opened(running(), "1.5") as (pilot, app):
+        row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
+        pane = app.screen.query_one(CallPane)
+        await pilot.click(CallPane, offset=(10, row - pane.scroll_offset.y))
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2",
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
 
 async def test_menu_acts_on_the_call() -> None:

@@ -126,6 +126,7 @@ async def test_typing_filters_by_key_value_and_description(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     for wanted, found in (
+        ("search concurrency", ["rlm_concurrency"]),
         ("f11", ["keymap.help"]),
         ("[/x]", []),
     ):

@@ -168,6 +168,7 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (frozenset[str], {"a"}, frozenset("a")),
         (Collection[str], ("a", "b"), ["a", "b"]),
         (dict[tuple[int, int], str], {(1, 2): "a"}, {(1, 2): "a"}),
+        (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
         (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
         (Point, {"x": 1}, Point(1)),
         (Person, {"name": "Ann"}, {"name": "Ann"}),

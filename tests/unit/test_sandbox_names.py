@@ -306,6 +306,43 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     ]
 
 
+def test_names_used_by_other_programs_work() -> None:
+    engine = Engine(lambda part: {"text": "read", "failed": False})
+    there = names(engine=engine)
+    long = "Sum it up.\n" + "x" * 30_000
+    assert (there["llm_query"]("why?"), there["rlm_query"]("why?")) == ("read", "read")
+    assert there["llm_query_batched"](["why?", long]) == ["read", "read"]
+    (_, plain), (_, explored), (_, both) = engine.calls
+    assert (plain["query"], plain["part"]) == (explored["query"], None) == ("why?", None)
+    assert both["query"][0] == "why?"
+    assert "It begins: Sum it up." in both["query"][1]
+    assert both["parts"] == [{"text": ""}, {"text": long}]
+    for code in (
+        "FINAL_VAR('found')",
+        "FINAL_VAR(found)",
+        "SUBMIT(found)",
+        "SUBMIT(answer=found)",
+        "def f():\n    held = 42\n    FINAL_VAR('held')\nf()",
+    ):
+        engine = Engine()
+        with pytest.raises(Final):
+            exec(code, {**names(engine=engine), "found": 42})
+        assert engine.notifications[-1] == ("final", {"text": "42", "spans": []}), code
+    for code, text in (
+        ("FINAL_VAR('nothing such')", "nothing such"),
+        ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'),
+        ("SUBMIT(1, 2)", "[1, 2]"),
+    ):
+        with pytest.raises(Final):
+            exec(code, names(engine=engine))
+        assert engine.notifications[-1][1]["text"] == text
+    with pytest.raises(NameError, match="there is no variable answr"):
+        exec("FINAL_VAR('answr')", names())
+    there = {**names("a text"), "found": 42, "_hidden": 1}
+    exec("shown = SHOW_VARS()", there)
+    assert there["shown"] == "Available variables: {'context': 'str', 'found': 'int'}"
+
+
 def test_llm_accepts_a_query_with_or_without_text() -> None:
     engine = Engine()
     there = names(engine=engine)

@@ -122,3 +122,26 @@ def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
     search = bench.search({"read_parts": read_parts})
     found = search.run("what?", "text", model=root, sub_model=parts, limits=limits, asking="run")
     assert max_usd - cost < found.usage.cost <= max_usd + cost
+
+
+def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
+    long = "word " * 5_000
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return long
+
+    def ask(max_usd: float, model: ScriptedModel) -> SearchAnswer:
+        limits = Limits(max_usd=max_usd)
+        return bench.search({}).run("what?", "text", model=model, limits=limits)
+
+    found = ask(0.5, PricedModel(reply=reply))
+    assert (found.state, found.text, found.usage.calls) == ("done", long, 2)
+    streamed = [record.attrs.get("fresh") for record in bench.story.of(tags.RLM_CHAT_STREAM)]
+    assert True in streamed, "the first answer no longer counts"
+
+    found = ask(0.1, PricedModel(reply=reply))
+    assert (found.state, found.usage.calls) == ("partial", 1), "a longer one cannot be afforded"
+    found = ask(0.1, PricedModel(reply=reply, max_tokens=1_000))
+    assert (found.state, found.usage.calls) == ("partial", 1), "the model's own limit has cut it"
+    found = ask(100.0, PricedModel(reply=reply))
+    assert (found.state, found.usage.calls) == ("done", 1), "no limit is needed"

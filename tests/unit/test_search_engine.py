@@ -72,11 +72,7 @@ def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 16])
-def test_tree_of_depth_three_finishes_at_any_concurrency(
-    bench: Bench, concurrency: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.search.conversation.Model.concurrency", concurrency)
-
+def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurrency: int) -> None:
     async def split(seat: Seat) -> None:
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
@@ -87,7 +83,7 @@ def test_tree_of_depth_three_finishes_at_any_concurrency(
             else str(len(str(messages[-1].content)) > 0)
         )
 
-    found = bench.run(reply, {"split": split}, max_depth=3)
+    found = bench.run(reply, {"split": split}, concurrency=concurrency, max_depth=3)
     assert found.state == "done"
     assert found.text.count("True") == 27
     assert len(bench.story.begun()) == 40

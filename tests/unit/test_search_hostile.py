@@ -326,6 +326,7 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
 
     turns = {"split": split, "ask": ask, "end": end, "leave": leave, "fail": fail}
     limits: dict[str, Any] = {
+        "concurrency": chance.choice([1, 3, 16]),
         "max_turns": 4,
         "ask_above": 3,
         "small": chance.choice([0, 2_000]),
@@ -334,6 +335,7 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         [
             {},
             {"max_calls": chance.randint(1, 60)},
+            {"max_tokens": chance.randint(1_000, 200_000)},
             {"max_usd": 0.3},
         ]
     )

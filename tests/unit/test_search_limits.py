@@ -33,7 +33,15 @@ from tests.waiting import wait_for
 
 # Limits of a search, what is left of them, and what calls are expected to cost.
 
-LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "small": 0}
+LEAST = {
+    "max_turns": 1,
+    "max_depth": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "concurrency": 1,
+    "small": 0,
+    "ask_above": 0,
+}
 
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
@@ -69,21 +77,25 @@ def test_a_short_text_and_the_deepest_call_run_no_code(depth: int, chars: int, p
 
 
 def test_limit_may_be_reached_but_not_exceeded() -> None:
-    budget = Budget(Limits(max_calls=1, max_usd=0.5))
+    budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
     budget.free(budget.hold(Amount(1, 10, 0.5)))
-    for amount, limit in ((Amount(2), "1 model call for"), (Amount(usd=0.51), r"\$0\.50")):
+    for amount, limit in (
+        (Amount(2), "1 model call for"),
+        (Amount(tokens=11), "10 tokens"),
+        (Amount(usd=0.51), r"\$0\.50"),
+    ):
         with pytest.raises(BudgetSpent, match=limit):
             budget.hold(amount)
-    assert budget.left() == BudgetLeft(calls=1, usd=0.5)
+    assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)
 
 
 def test_exceeded_limit_leaves_nothing() -> None:
-    budget = Budget(Limits(max_calls=2, max_usd=0.5))
+    budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
     for _ in range(3):
         budget.usage.add(Usage(input_tokens=3, output_tokens=1, cost=0.25))
-    assert budget.left() == BudgetLeft(calls=0, usd=0.0)
+    assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
     assert budget.usd_left == -0.25
-    assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, usd=None)
+    assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
 
 
 def test_remaining_dollars_may_be_used_up() -> None:
@@ -143,15 +155,17 @@ WHOLE = 14
 
 
 def test_a_budget_is_reserved_before_it_is_spent() -> None:
-    budget = Budget(Limits(max_calls=3))
-    reserved = budget.hold(Amount(2))
-    budget.hold(Amount(1))
+    budget = Budget(Limits(max_calls=3, max_tokens=100))
+    reserved = budget.hold(Amount(2, 80))
+    with pytest.raises(BudgetSpent, match="100 tokens"):
+        budget.hold(Amount(1, 30))
+    budget.hold(Amount(1, 20))
     with pytest.raises(BudgetSpent, match="3 model calls"):
-        budget.hold(Amount(1))
+        budget.hold(Amount(1, 0))
     budget.free(reserved)
     budget.usage.add(Usage(input_tokens=7, output_tokens=3, cost=0.0))
     budget.failed += 1
-    assert budget.left() == BudgetLeft(calls=0)
+    assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
 
 def test_some_time_is_reserved_for_the_last_call() -> None:
@@ -160,9 +174,14 @@ def test_some_time_is_reserved_for_the_last_call() -> None:
     assert Deadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
 
 
+@pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("max_calls", range(WHOLE + 6))
-def test_a_budget_of_calls_ends_the_tree_at_any_point(bench: Bench, max_calls: int) -> None:
-    found = bench.run(replies(TREE), TURNS, max_depth=2, max_calls=max_calls)
+def test_a_budget_of_calls_ends_the_tree_at_any_point(
+    bench: Bench, max_calls: int, concurrency: int
+) -> None:
+    found = bench.run(
+        replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency
+    )
     assert found.usage.calls <= max_calls
     assert len(bench.story.finals()) == len(bench.story.begun())
     if max_calls < 2:
@@ -174,6 +193,13 @@ def test_a_budget_of_calls_ends_the_tree_at_any_point(bench: Bench, max_calls: i
         assert found.state in ("done", "partial")
     if max_calls >= WHOLE + 4:  # each of four keeps one back
         assert (found.text, found.usage.calls) == ("|".join(["read+read"] * 3), WHOLE)
+
+
+@pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
+def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_tokens=max_tokens)
+    assert found.usage.input_tokens + found.usage.output_tokens <= max_tokens
+    assert len(bench.story.finals()) == len(bench.story.begun())
 
 
 @pytest.mark.parametrize("cents", range(0, 30, 2))

@@ -80,7 +80,7 @@ def test_first_message_has_the_size_and_both_ends_of_the_text() -> None:
     message = first_message(
         "how many?",
         Text.root(lines, about="CSV with the columns a, b"),
-        BudgetLeft(10, 99, 0.5, 300),
+        BudgetLeft(10, 99, 1_500_000, 0.5, 300),
     )
     for expected in (
         "how many?",
@@ -88,7 +88,7 @@ def test_first_message_has_the_size_and_both_ends_of_the_text() -> None:
         "CSV with the columns a, b",
     ):
         assert expected in message
-    assert "Left: 10 turns, 99 model calls, $0.50, 300 s." in message
+    assert "Left: 10 turns, 99 model calls, 1,500,000 tokens, $0.50, 300 s." in message
     assert f"It begins:\n\n<{TEXT}>\n00000\n" in message
     assert f"00999\n\n</{TEXT}>" in message
     assert "00500" not in message
@@ -306,9 +306,11 @@ def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture
         (" Three requests. ", "Three requests.", None),
         ("```python\nFINAL('Three.')\n```", "Three.", None),
         ("FINAL('Three.')", "Three.", None),
-        ("```repl\nFINAL('Three.')\n```", "Three.", None),
+        ("```repl\nSUBMIT('Three.')\n```", "Three.", None),
         ("```python\nFINAL(len(x))\n```", "", "FINAL(len(x))"),
         ("FINAL(len(x))", "", "FINAL(len(x))"),
+        ("Three.\n```python\nFINAL_VAR('x')\n```", "Three.", "FINAL_VAR('x')"),
+        ("```python\nanswer['ready'] = True\n```", "", "answer['ready'] = True"),
         ("```python\nx = (\n```", "```python\nx = (\n```", None),
         ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```", None),
     ],

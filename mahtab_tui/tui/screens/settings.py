@@ -59,7 +59,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "Questions": """approval approval_rules reflection output_answers max_turns max_history
             max_usd skills_dir skills_budget code_dir""",
         "Searches": """rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds
-            rlm_small""",
+            rlm_concurrency rlm_small rlm_ask_above""",
         "Kernel": """python kernel jupyter_token reload undo_steps undo_memory keep_namespace
             keep_namespace_mb keep_kernel""",
         "Screen": "theme pictures keymap",

@@ -1,4 +1,4 @@
-"""The screen of one call: its query, turns and answer, next to its text."""
+"""The screen of one call: its query, turns, answer and sub-calls, next to its text."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from mahtab_tui.tui.rows.row import (
     Row,
     RowsView,
     Span,
+    fit_text,
     paragraph,
 )
 from mahtab_tui.tui.rows.text_window import (
@@ -45,7 +46,13 @@ from mahtab_tui.tui.rows.text_window import (
     TextRow,
 )
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.drawing import format_count, glyph, one_line, short_cost, short_time
+from mahtab_tui.tui.search.drawing import (
+    format_count,
+    glyph,
+    one_line,
+    short_cost,
+    short_time,
+)
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
@@ -67,7 +74,13 @@ _ENDINGS = {
 class CallRow(NamedTuple):
     row: Row
     span: TextSpan | None = None
+    child: SearchNode | None = None
+    """Its row is drawn when it becomes visible."""
     head: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        return self.span is not None or self.child is not None
 
 
 class CallRows:
@@ -86,7 +99,13 @@ class CallRows:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:
-        return self.rows[index].row
+        row, _, child, _ = self.rows[index]
+        if child is None:
+            return row
+        mark, role = glyph(child, time.time())
+        words = f" {one_line(child.query)}  {one_line(child.answer)}"
+        style = getattr(self._palette, role)
+        return Row([(mark, style), (fit_text(words, self._width - 1), self._palette.text)])
 
     def update(self) -> None:
         node, rows = self._node, list[CallRow]()
@@ -100,6 +119,9 @@ class CallRows:
             rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if node.finished:
             rows += self._answer(node)
+        if calls := len(node.children):
+            rows.append(CallRow(Row([(format_count(calls, "call"), self._palette.text + BOLD)])))
+            rows += [CallRow(Row(), child=child) for child in node.children]
         self.rows = rows
 
     def _turn(self, turn: Turn) -> Iterator[Row]:
@@ -183,13 +205,17 @@ class CallPane(RowsView, can_focus=True):
     bars = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_link(1)", "Next place", show=False),
-        Binding("shift+tab", "next_link(-1)", "Previous place", show=False),
+        Binding("tab", "next_link(1)", "Next place or call", show=False),
+        Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
     ]
 
     @dataclass
     class SpanOpened(Message):
         span: TextSpan
+
+    @dataclass
+    class CallOpened(Message):
+        node: SearchNode
 
     def __init__(self, node: SearchNode) -> None:
         self._rows = CallRows(node)
@@ -206,7 +232,7 @@ class CallPane(RowsView, can_focus=True):
             self._rows.update()
         super().refresh_view()
         rows = self._rows.rows
-        if self.cursor >= len(rows) or (self.cursor >= 0 and rows[self.cursor].span is None):
+        if self.cursor >= len(rows) or (self.cursor >= 0 and not rows[self.cursor].is_link):
             self.cursor = -1
         if at_end:
             self._scroll_to_row(max(0, len(rows) - self.size.height))
@@ -225,7 +251,7 @@ class CallPane(RowsView, can_focus=True):
         if start < 0:
             start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
         rows_ahead = range(min(start, len(rows)) + step, len(rows) if step > 0 else -1, step)
-        self.cursor = next((row for row in rows_ahead if rows[row].span is not None), -1)
+        self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
         else:
@@ -233,14 +259,18 @@ class CallPane(RowsView, can_focus=True):
         self.refresh()
 
     def open_link(self) -> bool:
-        span = self._rows.rows[self.cursor].span if self.cursor >= 0 else None
-        if span is not None:
-            self.post_message(self.SpanOpened(span))
-        return span is not None
+        if self.cursor < 0:
+            return False
+        row = self._rows.rows[self.cursor]
+        if row.span is not None:
+            self.post_message(self.SpanOpened(row.span))
+        elif row.child is not None:
+            self.post_message(self.CallOpened(row.child))
+        return True
 
     def on_click(self, event: Click) -> None:
         index = self.row_at(event.y)
-        if index is not None and self._rows.rows[index].span is not None:
+        if index is not None and self._rows.rows[index].is_link:
             self.cursor = index
             self.open_link()
 
@@ -467,6 +497,11 @@ class NodeScreen(Dialog[None], NodeActions):
     def action_menu(self) -> None:
         if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
+
+    @on(CallPane.CallOpened)
+    def _call_opened(self, message: CallPane.CallOpened) -> None:
+        chosen = CallSelection(self._tree, message.node)
+        self.app.switch_screen(NodeScreen(chosen, self.control, self._clock))
 
     @on(CallPane.SpanOpened)
     def _span_opened(self, message: CallPane.SpanOpened) -> None:

@@ -11,6 +11,7 @@ import math
 import operator
 import pprint
 import re
+import sys
 from collections import deque
 from collections.abc import (
     ItemsView,
@@ -28,6 +29,7 @@ from typing import Any, Callable, NamedTuple, NoReturn
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
     MOST_A_CALL,
+    AnswerList,
     EngineHost,
     EvidenceFinder,
     Final,
@@ -72,27 +74,37 @@ def materialize(value: object, most: int) -> object:
 def readable(value: object) -> str:
     """Return a value as text: strings unchanged, data as JSON if possible, everything else as
     Python shows it."""
-    if not isinstance(value, (list, tuple, dict, set, frozenset)):
-        value = _as_data(value) if hasattr(type(value), "__dataclass_fields__") else value
-        if not isinstance(value, dict):
-            return str(value)
-    if isinstance(value, dict):  # JSON has few kinds of keys
-        value = {
-            str(key) if hasattr(key, "isoformat") else key: each for key, each in value.items()
-        }
     try:
-        return _as_json(json.loads(json.dumps(value, default=_as_data)))
+        data = _as_data(value)
+        return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
 
 
 def _as_data(value: Any) -> Any:
     kind = type(value)
-    if kind in (set, frozenset):
-        return sorted(value)
+    if kind in (str, int, float, bool, type(None)):
+        return value
+    if isinstance(value, dict):
+        data = {_as_data(name): _as_data(each) for name, each in value.items()}
+        if len({name if isinstance(name, str) else json.dumps(name) for name in data}) < len(data):
+            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
+        return data
+    if isinstance(value, (list, tuple)):
+        return [_as_data(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return [_as_data(each) for each in sorted(value)]
     if hasattr(kind, "__dataclass_fields__"):
-        return {name: getattr(value, name) for name in kind.__dataclass_fields__}
-    return value.value if hasattr(kind, "__members__") else str(value)
+        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
+    if hasattr(kind, "__members__"):  # an enum
+        return _as_data(value.value)
+    if hasattr(kind, "isoformat"):
+        return value.isoformat()
+    if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
+        return float(value) if str(float(value)) == str(value) else str(value)
+    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
+        return str(value)
+    return value
 
 
 def _as_json(data: Any) -> str:
@@ -126,11 +138,28 @@ def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
+ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
+
+_PROMPT = 20_000
+"""A longer prompt contains a text, so that the query is made of its ends."""
+
+
+def _query_and_text(prompt: Any) -> tuple[str, str]:
+    if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
+        return prompt, ""
+    half = _PROMPT // 10
+    return (
+        f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}",
+        prompt,
+    )
+
+
 _LOOKED_UP = 4_000_000_000
 """Characters to read to find where the texts of sub-calls come from: a few seconds."""
 
 _READERS = ("peek", "grep", "partition")
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
+_FUNCTIONS = (*FUNCTIONS, *ALIASES)
 
 
 def make_names(
@@ -146,7 +175,7 @@ def make_names(
     """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
     contexts: name, kind, start, end and parts of each."""
     functions = SandboxFunctions(text, host, kind == "str", longest_answer)
-    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
     if kind == "str":
         names["context"] = text if isinstance(text, Source) else Source(text)
     else:
@@ -316,6 +345,47 @@ class SandboxFunctions:
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
 
+    # The functions under other names, with prompts that contain both query and text.
+
+    def llm_query(self, prompt: str) -> SubAnswer:
+        """The same as llm, for a prompt that has its text in it."""
+        return self.llm(*_query_and_text(prompt))
+
+    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
+        """The same as llm_map, for prompts that have their texts in them."""
+        return self.llm_map([_query_and_text(prompt) for prompt in prompts])
+
+    def rlm_query(self, prompt: str) -> SubAnswer:
+        """The same as rlm, for a prompt that has its text in it."""
+        return self.rlm(*_query_and_text(prompt))
+
+    def FINAL_VAR(self, variable: object) -> NoReturn:
+        """The same as FINAL, for a variable or its name."""
+        if isinstance(variable, str) and variable.isidentifier():
+            caller = sys._getframe(2)  # the caller of the wrapper
+            names = {**caller.f_globals, **caller.f_locals}
+            if variable not in names:
+                raise NameError(
+                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
+                )
+            variable = names[variable]
+        self.FINAL(variable)
+
+    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
+        """The same as FINAL, for one value or for several by name."""
+        everything: list[Any] = [*values, *fields.values()]
+        self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
+
+    def SHOW_VARS(self) -> str:
+        """Return the names of the variables, with their types."""
+        names = sys._getframe(2).f_globals  # beyond the wrapper
+        types = {
+            name: type(value).__name__
+            for name, value in names.items()
+            if not name.startswith("_") and name not in _FUNCTIONS
+        }
+        return f"Available variables: {types}"
+
     def _source(self, name: str, text: Any) -> str:
         if text is None:
             return self._text
@@ -332,7 +402,7 @@ class SandboxFunctions:
             return []
         query = query if isinstance(query, list) else str(query)
         reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
-        return [to_answer(each) for each in reply["answers"]]
+        return AnswerList(map(to_answer, reply["answers"]))
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         if spans := find_spans(subset):
@@ -412,7 +482,7 @@ SIGNATURES = {
             if parameter.name != "self"
         ]
     )
-    for name in FUNCTIONS
+    for name in _FUNCTIONS
 }
 
 
@@ -448,7 +518,7 @@ def name_problem(name: str) -> str:
         return "a name has at most 50 letters, without accents"
     if name.startswith("_"):
         return "it begins with an underscore"
-    if name in FUNCTIONS or name in ("context", "Part"):
+    if name in _FUNCTIONS or name in ("context", "Part"):
         return "a search has that name already"
     if hasattr(builtins, name):
         return "Python has that name already"

@@ -5,6 +5,8 @@ It exchanges JSON messages with its host:
     {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
     {"id"} + a descriptor            from the host: make a sandbox for this socket, over which the
                                      file of its text comes
+    {"id", "load": true} + one       from the host: make a server for this socket, over which the
+                                     file of a text comes that all its sandboxes share
     {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
     {"op": "failed", "id", "why"}    from the server instead
     {"op": "ended", "id", "code"}    from the server when the process has been reaped
@@ -98,9 +100,9 @@ class _RefusingFinder:
 _CHANNEL, _RULES = 3, 4
 
 
-def run(parent: int, channel: int, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket, over which the file of its
-    text comes, perhaps much later."""
+def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks) -> None:
+    """Become a sandbox; returns only if that fails. channel: a socket. text: None if its file comes
+    over the socket, perhaps much later."""
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, locks)
@@ -108,7 +110,7 @@ def run(parent: int, channel: int, locks: confinement.Locks) -> None:
         threading.stack_size(confinement.THREAD_STACK)
         confinement.share_heap()
         confinement.take_files(locks.rules)
-        context = _receive_text()
+        context = _receive_text() if text is None else text
         confinement.limit_resources(sys.getsizeof(context))
         confinement.take_system_calls(locks.filter, confinement.ATTEMPTS)
     except (confinement.LockdownError, OSError, MemoryError) as error:
@@ -207,6 +209,15 @@ def main(fd: int) -> None:
     _Server(host, confinement.prepare()).run()
 
 
+def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
+    """Become a server for a text, until the host closes its socket."""
+    confinement.die_with_parent(signal.SIGKILL)
+    if os.getppid() == parent:
+        locks = _keep_only(channel, locks)
+        text = _receive_text()
+        _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
+
+
 def _hide_machine() -> None:
     """Hide folder, environment, interpreter and machine, and add `help` and `exit`, as site.py would."""
     os.chdir("/")
@@ -220,9 +231,12 @@ def _hide_machine() -> None:
 
 
 class _Server:
-    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
+    def __init__(
+        self, host: socket.socket, locks: confinement.Locks, text: Source | None = None
+    ) -> None:
         self._host = host
         self._locks = locks
+        self._text = text
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
@@ -239,7 +253,7 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False if the host has gone."""
+        """Fork a sandbox, or a server for a text; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, 1024, 1)
         if not data:
             return False
@@ -251,7 +265,10 @@ class _Server:
             pid = os.fork()
             if pid == 0:
                 try:
-                    run(parent, fds[0], self._locks)
+                    if request.get("load"):
+                        _serve_text(parent, fds[0], self._locks)
+                    else:
+                        run(parent, fds[0], self._text, self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)

@@ -6,7 +6,7 @@ import operator
 import re
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
@@ -127,10 +127,24 @@ class Source(Part):
 Piece.__name__ = Source.__name__ = "str"  # shown to code that asks for their type
 
 
-class SubAnswer(str):
+class _AwaitableAnswer:
+    """The answer of a sub-call, which may be awaited, as in other programs for searches."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, Any]:
+        return self
+        yield
+
+
+class SubAnswer(_AwaitableAnswer, str):
     """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
     failed = False
+
+
+class AnswerList(_AwaitableAnswer, list[SubAnswer]):
+    """The answers of several sub-calls."""
 
 
 class Final(BaseException):

@@ -13,6 +13,8 @@ from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.forms import show_forms
+from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
+from tests.benchmarks.quality.peers import engines
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, mean, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make
@@ -44,6 +46,7 @@ def searched(task: Task, policy: str) -> Score:
             model=model,
             max_calls=CALLS,
             yes=True,
+            turn_seconds=2.0,
         )
 
     return score(task, search, (SearchFailed,))
@@ -78,25 +81,29 @@ def main() -> None:
 
 def by_prepared_models(sizes: Sequence[float]) -> None:
     print(
-        f"{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}  not exact"
+        f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}  not exact"
     )
     for size in sizes:
         tasks = [make(kind, size) for kind in KINDS]
         for policy in POLICIES:
             suited = [task for task in tasks if policy != "join by code" or task.kind == "pairs"]
-            _show(policy, size, [(task, searched(task, policy)) for task in suited])
+            _show("mahtab-tui", policy, size, [(task, searched(task, policy)) for task in suited])
+        for name, run in engines():
+            for policy in PEER_POLICIES:
+                _show(name, policy, size, [(task, run(task, policy)) for task in tasks])
 
 
-def _show(policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
+def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
     scores = [each for _, each in done]
     over = max(0, max(each.calls for each in scores) - CALLS)
     missed = ", ".join(f"{task.kind} ({each.state})" for task, each in done if not each.exact)
     precision = [each.precision for each in scores if each.precision is not None]
+    ours = engine == "mahtab-tui"
     print(
-        f"{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
-        f"{sum(each.calls for each in scores):>8,}{over:>6}{sum(each.seconds for each in scores):>8.1f}"
-        f"{mean(precision):>11}{mean([each.recall for each in scores]):>8}"
-        f"{mean([each.lines for each in scores]):>7}  {missed}",
+        f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
+        f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
+        f"{mean(precision):>11}{mean([each.recall for each in scores] if ours else []):>8}"
+        f"{mean([each.lines for each in scores] if ours else []):>7}  {missed}",
         flush=True,
     )
 
