@@ -46,7 +46,9 @@ def grep(pattern, context_lines=0, max_matches=100, text=None):
     if isinstance(context_lines, str):
         pattern, text = (context_lines, pattern) if len(pattern) > len(context_lines) else (pattern, context_lines)
         context_lines = 0
-    lines = (_text if text is None else text).rstrip("\\n").split("\\n")
+    lines = (_text if text is None else text).split("\\n")
+    if lines[-1] == "" and (text is None or text == _text):
+        lines.pop()
     if isinstance(pattern, str):
         try:
             pattern = _re.compile(pattern)
@@ -293,8 +295,9 @@ def _variables(text: Text) -> dict[str, Any]:
 def _value(text: str, context: NamedContext) -> str | list[str] | dict[str, str]:
     if context.kind == "str":
         return text[context.start : context.end]
-    parts = {name: text[start:end] for name, start, end in context.parts}
-    return parts if context.kind == "dict" else list(parts.values())
+    if context.kind == "dict":
+        return {name: text[start:end] for name, start, end in context.parts}
+    return [text[start:end] for _, start, end in context.parts]
 
 
 def _plain(value: Any) -> Any:

@@ -220,10 +220,6 @@ class Search:
 
         return self._wait(grow(), caller)
 
-    def packed_log(self, tree: str) -> bytes | None:
-        log = self._logs.get(tree)
-        return None if log is None else log.packed()
-
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
@@ -380,7 +376,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 _AT_ONCE = 1_000
-MOST = 200_000_000
+MOST = 20_000_000
 """Characters of events that are kept in memory."""
 
 

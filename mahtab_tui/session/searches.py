@@ -115,8 +115,6 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     return tools[:_MOST]
 
 
-_LARGE = 2_000_000
-"""Maximum characters of a log that is sent with its answer."""
 _TOOL_CALLS = 32
 
 
@@ -214,9 +212,7 @@ class Searches:
         return self._result(answer)
 
     def _result(self, answer: SearchAnswer) -> dict[str, Any]:
-        # A very large log is only sent on request.
-        small = answer.log is None or answer.log.chars <= _LARGE
-        packed = base64.b64encode(answer.packed()).decode() if small else None
+        packed = base64.b64encode(answer.packed()).decode()
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
@@ -224,14 +220,6 @@ class Searches:
             warn(self._log, f"{why}; this answer is partial.")
         result = answer.as_result()
         return {**result._asdict(), "packed": packed}
-
-    def log(self, tree: str) -> str:
-        """Return the log of a search, if it was too large to come with the answer. Raises
-        `RuntimeError`."""
-        log = None if self._search is None else self._search.packed_log(tree)
-        if log is None:
-            raise RuntimeError("The log of this search is no longer in memory.")
-        return base64.b64encode(log).decode()
 
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None

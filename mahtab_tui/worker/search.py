@@ -182,20 +182,17 @@ def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
     answers, search_log = own_module("answers"), own_module("search_log")
-    tree = asked["tree"]
     file: str | None = None
     printed = 0
     with contextlib.ExitStack() as files:
-        send = partial(_send_text, tree) if Host.is_remote else partial(_write_text, files)
+        send = partial(_send_text, asked["tree"]) if Host.is_remote else partial(_write_text, files)
 
         def search(query: str) -> Any:
             nonlocal file, printed
             file = send(contents.text) if file is None else ""
             result = Host.call("rlm", {**asked, "query": query, "file": file})
-            packed = result.pop("packed")
-            log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
+            log = late_import("base64").b64decode(result.pop("packed"))
             if verbose:
-                log = log if isinstance(log, bytes) else log()
                 describe = search_log.TurnLines().describe
                 lines = list(filter(None, map(describe, search_log.unpack_events(log))))
                 sys.stderr.write("".join(lines[printed:]))
@@ -209,15 +206,6 @@ def _search(
             query, returns, search, (RuntimeError,), contexts=contents.contexts
         )
     return answer
-
-
-def _fetch_log(tree: str) -> bytes:
-    return _decode_log(Host.call("rlm_log", {"tree": tree}))
-
-
-def _decode_log(log: str) -> bytes:
-    data: bytes = late_import("base64").b64decode(log)
-    return data
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:

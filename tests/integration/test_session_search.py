@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.session import searches
 from mahtab_tui.session.searches import KernelTools, parse_tools
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
@@ -162,9 +161,7 @@ def test_failing_search_raises_a_sentence(open_session: OpenSession) -> None:
     )
 
 
-def test_search_tree_and_log_are_data_even_when_large(
-    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_tree_and_log_are_data(open_session: OpenSession) -> None:
     it = open_session(PART, HAND_DOWN)
     assert (
         ask(it, "found = rlm('Find the needles', log)\nprint(found.tree)").count(
@@ -181,13 +178,6 @@ def test_search_tree_and_log_are_data_even_when_large(
     assert (
         it.store.wait(tags.USER_REPL_OUT, cell=3).text
         == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
-    )
-    monkeypatch.setattr(searches, "_LARGE", 10)
-    assert (
-        it.run(
-            "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]"
-        ).text
-        == "(True, 4, b'')\n"
     )
 
 

@@ -106,11 +106,9 @@ _KEYS: dict[str, dict[str, str]] = {
     },
     "Recursion": {
         "left, right": "Collapse, expand",
-        "ctrl+f": "Search the questions and answers of all calls, collapsed ones too",
         "t": "In an open call: its text, or its turns",
         "tab": "In an open call: go to the next call or place that its answer rests on; Enter opens it",
         "/, n, N": "In its text: search, next, previous",
-        "[, ]": "In its text: previous and next match",
     },
     "Panes": {
         "letters": "From any pane, typing goes to the editor",
