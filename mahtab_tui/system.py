@@ -86,7 +86,9 @@ def moved_message(gone: str, now: str) -> str:
     return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
 
 
-def replace_file(path: Path, text: str, *, mode: int | None = None) -> None:
+def replace_file(
+    path: Path, text: str, *, mode: int | None = None, encoding: str = "utf-8"
+) -> None:
     """Write a file in one step. A link stays a link. mode: of a new file. Raises `OSError`."""
     target = os.path.realpath(path)
     try:
@@ -95,7 +97,7 @@ def replace_file(path: Path, text: str, *, mode: int | None = None) -> None:
         error.filename = str(path)  # not the temporary file's name
         raise
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+        with os.fdopen(handle, "w", encoding=encoding, errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(handle)

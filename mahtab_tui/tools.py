@@ -53,7 +53,6 @@ from mahtab_tui.worker.toolbox import NAMES
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from mahtab_tui.knowledge.semantic_index import CodeParts, SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
 
 
@@ -69,8 +68,6 @@ class Workplace:
     loaded: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
-    parts: CodeParts | None = None
-    """None without an embedding model."""
 
 
 class Tool(NamedTuple):
@@ -224,7 +221,7 @@ def search_code(at: Workplace, given: SearchCode) -> str:
 
     Searches only the project's folder; skips hidden files, binary files and what .gitignore names.
     """
-    matches = at.code.search(
+    return at.code.search(
         given.pattern,
         given.file_pattern,
         given.context_lines,
@@ -233,16 +230,6 @@ def search_code(at: Workplace, given: SearchCode) -> str:
         encoding=given.encoding or None,
         cancelled=at.cancelled,
     ).as_text()
-    near = ""
-    if at.parts is not None:
-        near = at.parts.search(given.pattern, given.file_pattern, at.cancelled.is_set)
-    return f"{matches}\n\n{near}" if near else matches
-
-
-class SearchCodeByMeaning(SearchCode):
-    pattern: str = Field(
-        description="a regular expression, as in Python; several plain words also find what is near them in meaning"
-    )
 
 
 class ReadFile(_Arguments):
@@ -263,7 +250,6 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(search_code, SearchCode),
     Tool(read_file, ReadFile),
 )
-BY_MEANING = Tool(search_code, SearchCodeByMeaning)
 
 _OF_SKILLS = ("search_skills", "load_skill")
 
@@ -310,26 +296,19 @@ class Toolset:
         on_problem: Callable[[str], None],
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
-        meaning: SemanticIndex | None = None,
     ) -> None:
         """instructions: returns what the model is always told, by file. servers: describes the MCP
-        servers for the model. meaning: None to search by words alone."""
+        servers for the model."""
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
-        self._parts: CodeParts | None = None
-        if meaning is not None:
-            from mahtab_tui.knowledge.semantic_index import CodeParts
-
-            self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem
         self._tools = Lazy(self._load)
 
     def _load(self) -> dict[str, Tool]:
-        tools = {tool.name: tool for tool in load_tools(self._on_problem)}
-        return tools if self._parts is None else {**tools, BY_MEANING.name: BY_MEANING}
+        return {tool.name: tool for tool in load_tools(self._on_problem)}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -344,7 +323,7 @@ class Toolset:
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         cancelled = cancelled or threading.Event()
-        at = Workplace(self._code, self.skills, self.loaded, cancelled, self._parts)
+        at = Workplace(self._code, self.skills, self.loaded, cancelled)
         return tool.call(at, arguments)
 
     def functions(self) -> list[HostFunction]:

@@ -90,7 +90,6 @@ _CODE = (
     "`/model\r",
     "`/cd\r",
     "`/theme\r",
-    "`/unload\r",
     "rows?\r",
 )
 _BROKEN = (

@@ -141,7 +141,7 @@ def call_model(
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
     turn: int | None,
-    source: Literal["agent", "reflection", "summary", "suggestion"],
+    source: Literal["agent", "reflection", "summary"],
     on_pause: Callable[[str], object],
     on_token: OnToken = lambda token: None,
     options: Mapping[str, Any] | None = None,

@@ -539,7 +539,7 @@ class Usage(Record, tag="usage"):
     cost: Annotated[float | None, NULL] = None
     """US dollars; None if the price is unknown."""
     source: Word | None = None
-    """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
+    """One of "agent", "reflection", "summary", "embedding" and "rlm"."""
     estimated: Flag = False
 
 
@@ -723,13 +723,6 @@ class Replace(Record, tag="replace", in_prompt=True):
     sentence."""
 
     entry: Word
-
-
-class Pin(Record, tag="pin"):
-    """The user pinned an entry to the top of the transcript, or unpinned it."""
-
-    entry: Word
-    pinned: bool = False
 
 
 class Undo(Record, tag="user-undo", in_prompt=True):

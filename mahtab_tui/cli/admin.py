@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -30,11 +29,7 @@ from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
-    SkillError,
     SkillsLoader,
-    create_skill,
-    instructions_text,
-    read_skill,
     skill_folders,
     skill_texts,
     trust_texts,
@@ -60,7 +55,7 @@ from mahtab_tui.settings.sources import (
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system import find_program
 
-config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
+config_app = typer.Typer(help="Show every setting and where it comes from; change, trust.")
 
 Project = Annotated[
     bool,
@@ -143,29 +138,6 @@ def unset(
 
 
 @config_app.command()
-def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor and check it afterwards."""
-    from mahtab_tui.tui.external import editor_command
-
-    path = _config_file(project)
-    with fail_on(RuntimeError, code=1):
-        command = editor_command()
-    try:
-        with fail_on(SettingsError, code=1):
-            if not path.exists():
-                values.write_text(path, values.NEW_FILE)
-        code = subprocess.run([*command, str(path)], check=False).returncode
-    except OSError as error:
-        fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
-    with fail_on(SettingsError):
-        settings = load_settings()
-    for sentence in settings.untrusted:
-        warn(sentence)
-    if code:
-        fail(f"{command[0]} ended with exit code {code}.", 1)
-
-
-@config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
     """Show this project's settings and model instructions that are not trusted yet, and trust them
     if you agree.
@@ -211,7 +183,7 @@ def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
-skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
+skills_app = typer.Typer(help="List, show and make skills.", no_args_is_help=True)
 
 
 def _skill_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
@@ -250,61 +222,6 @@ def show(
         if value:
             echo(f"{key}: {value}")
     echo(f"\n{skill.content}")
-
-
-@skills_app.command()
-def search(
-    query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
-    limit: Annotated[int, typer.Option(min=1, help="At most this many")] = 5,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
-    hits = SkillLibrary(_loader(skills_dir), warn).search(query, limit)
-    for hit in hits:
-        echo(f"{hit.name}: {hit.description}")
-    if not hits:
-        fail(f"No skill matches {query!r}.", 1)
-
-
-@skills_app.command()
-def new(
-    name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
-    description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")
-    ] = None,
-) -> None:
-    """Make a skill from a template, and print the path of its file."""
-    with fail_on(SkillError, SettingsError):
-        path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
-        trust_texts({path: instructions_text(read_skill(path))})
-        echo(str(path))
-
-
-@skills_app.command()
-def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]"
-        ),
-    ] = None,
-    skills_dir: SkillsDir = None,
-) -> None:
-    """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
-    for path in paths or ():
-        if not path.is_dir():
-            fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*paths) if paths else _loader(skills_dir)
-    count = len(loader.load_all())
-    for problem in loader.problems:
-        echo(problem)
-    if loader.untrusted:
-        names = ", ".join(skill.name for skill in loader.untrusted)
-        echo(f"Held back until you trust them: {names}.")
-    echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
-    if loader.problems:
-        raise typer.Exit(1)
 
 
 # Clients of the MCP server

@@ -245,7 +245,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
         session.start_kernel()
         if not (_load_stdin(session) and all(session.cell_thread.load(file) for file in files)):
             return FAILED
-        answer = session.agent.ask(question, attach="files and variables")
+        answer = session.agent.ask(question, attach=True)
     except (KernelError, ModelError) as error:
         if not as_json and str(error) not in printer.failures:
             warn(session.secrets.mask(str(error)))

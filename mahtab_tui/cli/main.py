@@ -58,12 +58,13 @@ COMMANDS = {
     "skills": "mahtab_tui.cli.admin:skills_app",
     "config": "mahtab_tui.cli.admin:config_app",
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
-    "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
 _CELLS = (".ipynb", ".py", ".md")
 _LATEST = "latest"
 _DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
+
+
 _REFUSALS = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
@@ -400,19 +401,16 @@ def watch(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE|SESSION]", help="A log, or a running session's name or process id"
+            metavar="[SESSION]", help="Its name or process id  [default: this folder's]"
         ),
     ] = None,
 ) -> None:
-    """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
+    """Watch a session on another screen, read-only."""
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
     ensure_folder()
-    try:
-        with fail_on(TerminalUnavailable):
-            raise typer.Exit(watch_live(what))
-    except OSError as error:
-        fail(f"{error.filename or what} cannot be read: {error.strerror}.")
+    with fail_on(TerminalUnavailable):
+        raise typer.Exit(watch_live(what))
 
 
 def help_(

@@ -1,4 +1,4 @@
-"""``mahtab-tui sessions``, ``export`` and ``kernels``, and resuming a session."""
+"""``mahtab-tui sessions`` and ``export``, and resuming a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
-from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
+from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
     describe_kernel,
@@ -51,40 +51,12 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, cost, day, question_title, rename_session, size
+from mahtab_tui.store.session_index import catch_up, day
 from mahtab_tui.store.session_search import find_sessions, wanted_words
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, list_sessions
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
-
-kernels_app = typer.Typer(
-    help="Kernels on other machines: remove what they left there.", no_args_is_help=True
-)
-
-
-@kernels_app.command()
-def clean(
-    address: Annotated[
-        str,
-        typer.Argument(
-            help="As for --kernel: ssh://HOST, or command: and a program that runs Python"
-        ),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
-) -> None:
-    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
-    removed, 1 not removed."""
-    with fail_on(KernelError, code=1):
-        host = parse(address)
-        if not yes:
-            what = f"mahtab-tui's files and saved variables from {one_line(host.label)}"
-            typer.confirm(f"Remove {what}?", abort=True)
-        kernels, removed = clean_up(host, prompt_answer)
-    if kernels:
-        then = "Close their sessions first, or stop them: mahtab-tui sessions stop ID."
-        fail(f"Kernels running there: {kernels}. {then}", 1)
-    echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
 def list_detached_kernels() -> Iterator[str]:
@@ -132,8 +104,7 @@ def resume(
         holder = error.holder
     running = None
     with suppress(SharingError):
-        if holder.is_here:
-            running = next((each for each in running_sessions() if each.pid == holder.pid), None)
+        running = next((each for each in running_sessions() if each.pid == holder.pid), None)
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
@@ -197,7 +168,7 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
 
 
 sessions_app = typer.Typer(
-    help="List open sessions and those that can be resumed; search, rename or delete them."
+    help="List open sessions and those that can be resumed; search, stop or delete them."
 )
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
@@ -212,7 +183,7 @@ def list_all(
     all_projects: AllProjects = False,
     limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = NEWEST,
 ) -> None:
-    """List open sessions and those that can be resumed; search, rename or delete them."""
+    """List open sessions and those that can be resumed; search, stop or delete them."""
     if context.invoked_subcommand is not None:
         return
 
@@ -233,23 +204,21 @@ def list_all(
 def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
     folder = None if project is None else str(project)
     with fail_on(StoreError, code=1):
-        catch_up(database(), _CATCH_UP)
-        rows = list_sessions(database(), folder, limit=limit)
-        count = count_sessions(database(), folder)
+        rows = list_sessions(database(), folder, limit=limit + 1)
     if not rows and project is None:
         yield "No sessions yet."
     elif not rows:
         yield "No sessions in this folder yet. --all lists those of every folder."
     open_now = locked_sessions()
-    for row in rows:
+    for row in rows[:limit]:
         holder = open_now.get(row.id)
         yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
-    if count > len(rows):
-        yield f"{count - len(rows):,} older ones are not listed: --limit {count} lists all."
+    if len(rows) > limit:
+        yield "Older ones are not listed: --limit N lists more."
 
 
 def _line(row: SessionRow) -> str:
-    about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
+    about = f"{row.records:>6} records"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
 
 
@@ -290,20 +259,6 @@ def search(
 
 
 @sessions_app.command()
-def rename(
-    session: SessionId,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")],
-) -> None:
-    """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-    if not question_title(title):
-        fail("A title needs at least one letter.")
-    with fail_on(SessionNotFound, StoreError, code=1):
-        row = find_session(session, None)
-        rename_session(database(), row.id, title)
-    echo(f"The session {row.id} is now called: {question_title(title)}")
-
-
-@sessions_app.command()
 def stop(session: SessionId) -> None:
     """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
     stopped."""
@@ -332,8 +287,7 @@ def remove(
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
-            about = f"{one_line(row.id)}, {row.records:,} records"
-            typer.confirm(f'Delete the session "{heading}" ({about}) for good?', abort=True)
+            typer.confirm(f'Delete the session "{heading}" ({row.id}) for good?', abort=True)
         remove_session(row)
     echo(f"Deleted session {row.id}.")
 
@@ -351,18 +305,6 @@ def export(
             "--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html"
         ),
     ] = None,
-    shown: Annotated[
-        bool,
-        typer.Option(
-            "--shown", help="Leave out what was hidden from the model, replaced or undone"
-        ),
-    ] = False,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell"
-        ),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
@@ -379,7 +321,7 @@ def export(
         # It was masked when saved, as far as secrets were known then.
         mask = Secrets(checked_settings((), None).secrets).redact_for_model
         try:
-            echo(export_session(row, output, mask, shown=shown, whole=whole, over=force))
+            echo(export_session(row, output, mask, over=force))
         except FileExistsError:
             fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
         except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import conversation, records
@@ -21,29 +20,12 @@ from mahtab_tui.bus.conversation import (
 )
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
-from mahtab_tui.bus.records import Record, cell_entry
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 
+LONGEST = 1_000_000
+"""Maximum characters of one output."""
 _TITLE = 300
-
-
-@dataclass(kw_only=True, eq=False)
-class Search(Entry):
-    """A search and its answer. Its key is that of its cell."""
-
-    texts = ("query", "text")
-    query: str
-    root: str
-    text: str = ""
-    asked: int = 0
-    cost: float = 0.0
-    ended: str = ""
-
-    @property
-    def title(self) -> str:
-        cost = f" · ${self.cost:.4f}" if self.cost else ""
-        ended = "" if self.ended in ("done", "") else f" · {self.ended}"
-        return f"Search: {self.query} · {self.asked:,} call{'s' * (self.asked != 1)}{cost}{ended}"
 
 
 def to_title(text: str) -> str:
@@ -92,10 +74,11 @@ class WholeOutput(OutputBuffer):
 
 def outputs(cell: Cell) -> list[Output]:
     buffers = (cell.output, cell.late_output)
-    return [part for each in buffers if isinstance(each, WholeOutput) for part in each.parts]
+    parts = (part for each in buffers if isinstance(each, WholeOutput) for part in each.parts)
+    return [part._replace(text=shorten(part.text)) for part in parts]
 
 
-ASIDES = ToolUse | Search | Note
+ASIDES = ToolUse | Note
 
 
 def has_run(entry: Entry) -> TypeGuard[Cell]:
@@ -103,14 +86,9 @@ def has_run(entry: Entry) -> TypeGuard[Cell]:
 
 
 class Conversation(conversation.Conversation):
-    def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
+    def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.hidden_entries = HiddenEntries()
-        self._asides = asides
-        self._searches: dict[str, Search] = {}
-        if asides:
-            self._folds[records.SearchBegin] = self._begin_search
-            self._folds |= dict.fromkeys((records.Usage, records.SearchFinal), self._search_event)
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -122,8 +100,7 @@ class Conversation(conversation.Conversation):
     def append(self, entry: Entry) -> None:
         if isinstance(entry, Cell):
             entry.output = WholeOutput()
-        quiet = isinstance(entry, Note) and entry.level not in ("warning", "error")
-        if not quiet and (self._asides or not isinstance(entry, ASIDES)):
+        if not isinstance(entry, Note) or entry.level in ("warning", "error"):
             super().append(entry)
 
     def _drop(self, piece: Words | Cell) -> None:
@@ -144,7 +121,7 @@ class Conversation(conversation.Conversation):
         return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
 
     def private(self, entry: Entry) -> bool:
-        """Return whether a cell uses a private variable, or a search belongs to such a cell."""
+        """Return whether a cell uses a private variable."""
         return self.hidden_entries.is_private(entry.key)
 
     def private_texts(self) -> Iterator[str]:
@@ -171,28 +148,6 @@ class Conversation(conversation.Conversation):
             elif isinstance(entry, Question):
                 entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
 
-    def _begin_search(self, record: records.SearchBegin) -> None:
-        if record.tree in self._searches:
-            return
-        key = "" if record.cell is None else cell_entry(record.cell)
-        author, query = record.model or "model", to_title(record.text)
-        search = Search(author=author, query=query, root=record.node, key=key)
-        self._searches[record.tree] = search
-        self.append(search)
-
-    def _search_event(self, record: records.SearchFinal | records.Usage) -> None:
-        search = self._searches.get(record.tree or "")
-        if search is None:
-            return
-        if isinstance(record, records.Usage):
-            search.asked += 1
-            search.cost += record.cost or 0.0
-        elif record.node == search.root:
-            search.text, search.ended = record.text, record.state
-
-
-LONGEST = 100_000
-
 
 class NothingToExport(Exception):
     """There is nothing to export; the message is a sentence."""
@@ -200,60 +155,34 @@ class NothingToExport(Exception):
 
 class Selected(NamedTuple):
     entries: Sequence[Entry]
-    session: str
     title: str
     is_private: Callable[[Entry], bool]
-    longest: int
-    """Characters of an output at most."""
 
     def sentence(self, file: str) -> str:
         cells = sum(map(has_run, self.entries))
         private = sum(map(self.is_private, self.entries))
-        long = sum(map(self._is_long, self.entries))
         text = f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."
         if private:
             text += f" Left out: {private:,} that use{'s' * (private == 1)} a private variable."
-        if long:
-            text += (
-                f" Outputs of {long:,} are shortened: add whole (--whole) to keep them complete."
-            )
         return text
 
-    def _is_long(self, entry: Entry) -> bool:
-        if isinstance(entry, Cell):
-            return any(len(each.text) > self.longest for each in outputs(entry))
-        return isinstance(entry, ToolUse | Search) and len(entry.text) > self.longest
 
-    def text(self, entry: ToolUse | Search) -> str:
-        return shorten(entry.text, self.longest)
-
-    def outputs(self, cell: Cell) -> list[Output]:
-        return [each._replace(text=shorten(each.text, self.longest)) for each in outputs(cell)]
-
-
-def shorten(text: str, longest: int, advice: str = "") -> str:
-    if len(text) <= longest:
+def shorten(text: str) -> str:
+    if len(text) <= LONGEST:
         return text
-    half = longest // 2
-    note = f"… {len(text) - longest:,} characters are left out here{advice} …"
+    half = LONGEST // 2
+    note = f"… {len(text) - LONGEST:,} characters are left out here …"
     return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
-def select(
-    conversation: Conversation, session: str, *, shown: bool = False, longest: int = LONGEST
-) -> Selected:
-    """Choose what to export. shown: without hidden, replaced and undone entries. Raises
+def select(conversation: Conversation) -> Selected:
+    """Choose what to export: all but hidden, replaced and undone entries. Raises
     `NothingToExport`."""
-    entries: Sequence[Entry] = conversation.entries
-    if shown:
-        undone = {entry.key for entry in entries if isinstance(entry, Cell) and entry.undone}
-        entries = [entry for entry in entries if not entry.removed and entry.key not in undone]
     entries = [
         entry
-        for entry in entries
-        if not (isinstance(entry, Search) and conversation.private(entry))
+        for entry in conversation.entries
+        if not (entry.removed or (isinstance(entry, Cell) and entry.undone))
     ]
     if all(isinstance(entry, ASIDES) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
-    title = plain(conversation.title)
-    return Selected(entries, session, title, conversation.private, longest)
+    return Selected(entries, plain(conversation.title), conversation.private)

@@ -14,10 +14,9 @@ import nbformat
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from mahtab_tui import __version__
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import Output, Search, Selected, has_run, to_title
+from mahtab_tui.export.entries import Output, Selected, has_run, outputs, shorten, to_title
 from mahtab_tui.export.reading import Node
 
 SCHEMES = ("http", "https", "mailto")
@@ -71,7 +70,7 @@ def _is_harmless(token: Token) -> bool:
 
 
 METADATA = "mahtab"
-"""Metadata that notebooks do not have: who wrote a cell, and how it ended."""
+"""Metadata that notebooks do not have: who wrote a cell."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _OMITTED = "# This cell uses a private variable, so it is left out."
 METADATA_OF_NEW: Node = {
@@ -87,15 +86,9 @@ METADATA_OF_NEW: Node = {
 
 def notebook(selected: Selected) -> Any:
     """Return an nbformat 4.5 `NotebookNode` with stable cell ids."""
-    about = {
-        "version": 1,
-        "program": f"mahtab-tui {__version__}",
-        "session": selected.session,
-        "title": selected.title,
-    }
-    metadata = {**METADATA_OF_NEW, METADATA: about}
+    metadata, made_cells = METADATA_OF_NEW, list(cells(selected))
     made = nbformat.from_dict(
-        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(cells(selected))}
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made_cells}
     )
     nbformat.validate(made)
     return made
@@ -113,22 +106,13 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
         if has_run(entry):
             cell = code_cell(entry, selected)
         else:
-            cell = {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
-        about = {METADATA: _metadata(entry)}
+            cell = {"cell_type": "markdown", "source": render_text_entry(entry)}
+        about = {METADATA: {"by": author_name(entry), "name": entry.author}}
         yield {"id": _numbered(name, number), "metadata": about, **cell}
 
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
-
-
-def _metadata(entry: Entry) -> dict[str, Any]:
-    about: dict[str, Any] = {"by": author_name(entry), "name": entry.author, "question": entry.turn}
-    about["hidden"] = bool(entry.removed) or None
-    if has_run(entry):
-        undone = entry.undone or None
-        about |= {"status": entry.status, "seconds": entry.duration, "undone": undone}
-    return {name: value for name, value in about.items() if value is not None}
 
 
 def author_name(entry: Entry) -> str:
@@ -142,7 +126,7 @@ def author_name(entry: Entry) -> str:
     return "model"
 
 
-def render_text_entry(entry: Entry, selected: Selected) -> str:
+def render_text_entry(entry: Entry) -> str:
     match entry:
         case Note():
             return f"*{escape_markdown(to_title(entry.text))}*"
@@ -151,10 +135,10 @@ def render_text_entry(entry: Entry, selected: Selected) -> str:
         case Question():
             labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
             who, text = f"Question (with {labels})" if labels else "Question", entry.text
-        case ToolUse() | Search():
-            text = selected.text(entry)
-            result = code_block(text, "text") if text else ""
-            summary = html.escape(_title(entry))
+        case ToolUse():
+            result = code_block(shorten(entry.text), "text") if entry.text else ""
+            ended = "" if entry.state in ("ok", "running") else f" · {entry.state}"
+            summary = html.escape(to_title(f"{entry.name} {entry.arguments}") + ended)
             return f"<details><summary>{summary}</summary>\n\n{result}\n\n</details>"
         case _:
             who = entry.author[:1].upper() + entry.author[1:]
@@ -162,20 +146,13 @@ def render_text_entry(entry: Entry, selected: Selected) -> str:
     return f"**{escape_markdown(who)}**\n\n{make_inert(text)}"
 
 
-def _title(entry: ToolUse | Search) -> str:
-    if isinstance(entry, Search):
-        return entry.title
-    ended = "" if entry.state in ("ok", "running") else f" · {entry.state}"
-    return to_title(f"{entry.name} {entry.arguments}") + ended
-
-
 def code_cell(cell: Cell, selected: Selected) -> Node:
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
     # From another program's session, or a damaged one; notebooks count from 0.
     number = cell.number if (cell.number or 0) >= 0 else None
-    outputs = [_output(output, number) for output in selected.outputs(cell)]
-    return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": outputs}
+    shown = [_output(output, number) for output in outputs(cell)]
+    return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": shown}
 
 
 def _output(output: Output, number: int | None) -> Node:

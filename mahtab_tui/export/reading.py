@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import stat
-import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,13 +16,12 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import BASE64, Output, shorten
+from mahtab_tui.export.entries import BASE64, LONGEST, Output, shorten
 
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
 _MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
 
-LONGEST = 1_000_000
 _LARGEST = 20_000_000
 _OUTPUTS = 200
 
@@ -45,6 +45,8 @@ class Style(NamedTuple):
     """Indentation of the JSON; None if it is a single line."""
     windows: bool = False
     ends: bool = True
+    encoding: str = "utf-8"
+    """Declared by a script."""
 
 
 AS_JUPYTER = Style()
@@ -115,20 +117,18 @@ def cell_source(cell: Node) -> str:
     return _text(cell.get("source")) or ""
 
 
-def cell_outputs(cell: Node, *, whole: bool = False) -> Iterator[Output]:
-    """Yield the outputs that the session shows. whole: without limits."""
+def cell_outputs(cell: Node) -> Iterator[Output]:
+    """Yield the outputs that the session shows."""
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
         return
-    longest = sys.maxsize if whole else LONGEST
-    some = outputs if whole else outputs[:_OUTPUTS]
-    shown = (_output(output if isinstance(output, dict) else {}, longest) for output in some)
+    shown = (_output(output if isinstance(output, dict) else {}) for output in outputs[:_OUTPUTS])
     for kind, same in groupby(shown, key=lambda output: output.kind):
         if kind == "stdout":  # some programs store each line as an output of its own
-            yield Output(kind, _shorten("".join(output.text for output in same), longest))
+            yield Output(kind, shorten("".join(output.text for output in same)))
         else:
             yield from same
-    if (more := len(outputs) - _OUTPUTS) > 0 and not whole:
+    if (more := len(outputs) - _OUTPUTS) > 0:
         yield Output("stdout", f"… {more:,} more outputs are in the file\n")
 
 
@@ -139,16 +139,12 @@ def _notebook(content: bytes, shown: str) -> Node:
         raise NotebookError(f"{shown} is not a notebook: it is not valid JSON.") from None
     if not json.detect_encoding(content).startswith("utf-8"):
         raise NotebookError(f"{shown} is not UTF-8 text.")
-    if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
-        raise NotebookError(f"{shown} is not a notebook: it has no nbformat.")
-    if form != 4:
-        command = f" jupyter nbconvert --to notebook --inplace {shown} converts it."
-        advice = command if 0 < form < 4 else ""
-        raise NotebookError(
-            f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}"
-        )
-    if not isinstance(cells := read.get("cells"), list):
-        raise NotebookError(f"{shown} is not a valid notebook: it has no list of cells.")
+    if (
+        not isinstance(read, dict)
+        or read.get("nbformat") != 4
+        or not isinstance(cells := read.get("cells"), list)
+    ):
+        raise NotebookError(f"{shown} is not a notebook of version 4 of the format.")
     for number, cell in enumerate(cells, 1):
         if (
             not isinstance(cell, dict)
@@ -162,11 +158,18 @@ def _notebook(content: bytes, shown: str) -> Node:
 
 
 def _file(
-    path: Path, content: bytes, read: Node, form: str = "ipynb", header: str = "", text: str = ""
+    path: Path,
+    content: bytes,
+    read: Node,
+    form: str = "ipynb",
+    header: str = "",
+    text: str = "",
+    encoding: str = "utf-8-sig",
 ) -> NotebookFile:
     start = content[:1000].decode("utf-8-sig", "replace")
-    indent = _INDENT.match(start)
-    style = Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    indent, ends = _INDENT.match(start), content.endswith(b"\n")
+    encoding = encoding.removesuffix("-sig")
+    style = Style(indent[1] if indent else None, "\r\n" in start, ends, encoding)
     return NotebookFile(
         path.absolute(), content_digest(content), read, form, style, header=header, text=text
     )
@@ -176,17 +179,19 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
     python = path.suffix.lower() == ".py"
+    encoding = _declared_encoding(content) if python else "utf-8-sig"
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode(encoding).replace("\r\n", "\n")
     except ValueError:
-        raise NotebookError(f"{shown} is not UTF-8 text.") from None
+        name = encoding.removesuffix("-sig").upper()
+        raise NotebookError(f"{shown} is not {name} text.") from None
     if "\0" in text:
         raise NotebookError(f"{shown} is not a text file.")
     if python and not _PERCENT.search(text):
         cell = {"cell_type": "code", "source": text, "metadata": {}}
         cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
         whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        return _file(path, content, whole, "script")
+        return _file(path, content, whole, "script", encoding=encoding)
     form = "py:percent" if python else "md"
     count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
     if len(text) > _MOST_TEXT or count > _MOST_CELLS:
@@ -206,7 +211,16 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
-    return _file(path, content, read, form, header, body)
+    return _file(path, content, read, form, header, body, encoding)
+
+
+def _declared_encoding(content: bytes) -> str:
+    """Return the encoding that a script declares; UTF-8 if Python does not know it."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:
+        return "utf-8-sig"
+    return "utf-8-sig" if encoding == "utf-8" else encoding
 
 
 def _text(value: object) -> str | None:
@@ -215,29 +229,29 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _output(output: Node, longest: int) -> Output:
+def _output(output: Node) -> Output:
     kind = output.get("output_type")
     if kind == "stream" and (text := _text(output.get("text"))) is not None:
-        return Output("stdout", _shorten(text, longest))
+        return Output("stdout", shorten(text))
     if kind == "error":
         traceback = output.get("traceback")
         lines = traceback if isinstance(traceback, list) else []
         lines = [line for line in lines if isinstance(line, str)]
         lines = lines or [f"{output.get('ename')}: {output.get('evalue')}"]
-        return Output("traceback", _shorten("\n".join(lines) + "\n", longest))
+        return Output("traceback", shorten("\n".join(lines) + "\n"))
     if kind in ("display_data", "execute_result", "update_display_data") and isinstance(
         data := output.get("data"), dict
     ):
-        return _value(data, "value" if kind == "execute_result" else "stdout", longest)
+        return _value(data, "value" if kind == "execute_result" else "stdout")
     return Output("stdout", "[an output that cannot be shown]\n")
 
 
-def _value(data: Node, kind: str, longest: int) -> Output:
+def _value(data: Node, kind: str) -> Output:
     plain = _text(data.get("text/plain"))
     if plain is None:
         text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
     else:
-        text = _shorten(plain.rstrip("\n"), longest) + "\n"
+        text = shorten(plain.rstrip("\n")) + "\n"
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""
         if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):
@@ -246,7 +260,3 @@ def _value(data: Node, kind: str, longest: int) -> Output:
         if (rich := _text(data.get(mime))) and len(rich) <= LONGEST:
             return Output("display", text, mime, rich)
     return Output(kind, text)
-
-
-def _shorten(text: str, longest: int) -> str:
-    return shorten(text, longest, "; the file has them")

@@ -199,9 +199,9 @@ def free_name(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def write_text(path: Path, text: str) -> str:
-    replace_file(path, text)
-    return content_digest(text.encode("utf-8", "replace"))
+def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
+    replace_file(path, text, encoding=encoding)
+    return content_digest(text.encode(encoding, "replace"))
 
 
 def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:

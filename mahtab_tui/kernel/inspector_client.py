@@ -19,9 +19,7 @@ Step = Sequence[Any]
 ObjectPath = tuple[Step, ...]
 """The path from a variable to an object. That of an `InspectedObject` is valid only while the
 variable is the same object."""
-ViewKind = Literal[
-    "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
-]
+ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
 _screens = itertools.count(1)
@@ -99,11 +97,6 @@ class ArrayFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayStatistics(ColumnStatistics):
-    std: str
-
-
-@dataclass(frozen=True, slots=True)
 class Plot:
     kind: Literal["line", "histogram", "heat"]
     xs: tuple[float, ...] = ()
@@ -148,12 +141,9 @@ class InspectorClient:
         shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
         return checked(InspectedObject, {**reply, "shown": shown})
 
-    def children(
-        self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
-    ) -> tuple[int, tuple[Child, ...]]:
-        """Return the number of items or attributes, and some of them by position."""
-        slot, of = f"children {path} {start}", "attributes" if attributes else "items"
-        reply = self._ask("children", path, slot, start=start, stop=stop, of=of)
+    def children(self, path: ObjectPath, start: int, stop: int) -> tuple[int, tuple[Child, ...]]:
+        """Return the number of items, and some of them by position."""
+        reply = self._ask("children", path, f"children {path} {start}", start=start, stop=stop)
         return reply["count"], checked(tuple[Child, ...], reply["rows"])
 
     def evaluate(self, path: ObjectPath, name: str) -> Child:
@@ -188,8 +178,8 @@ class InspectorClient:
     def array(self, path: ObjectPath) -> ArrayFacts:
         return checked(ArrayFacts, self._ask("array", path, figures=False))
 
-    def array_figures(self, path: ObjectPath) -> ArrayStatistics:
-        return checked(ArrayStatistics, self._ask("array", path, "array figures", figures=True))
+    def array_figures(self, path: ObjectPath) -> ColumnStatistics:
+        return checked(ColumnStatistics, self._ask("array", path, "array figures", figures=True))
 
     def plot(
         self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int

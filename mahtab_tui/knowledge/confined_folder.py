@@ -84,14 +84,7 @@ _KINDS = {
     stat.S_IFDIR: "is a folder",
     stat.S_IFIFO: "is a pipe, not a file",
     stat.S_IFSOCK: "is a socket, not a file",
-    stat.S_IFCHR: "is a device, not a file",
-    stat.S_IFBLK: "is a device, not a file",
-}
-_REASONS = {
-    errno.EACCES: "may not be read",
-    errno.EPERM: "may not be read",
-    errno.ENAMETOOLONG: "has a name that is too long",
-    errno.ENXIO: "is a socket or a device, not a file",
+    **dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "is a device, not a file"),
 }
 
 
@@ -172,8 +165,7 @@ class ConfinedFolder:
             return ConfinedFolderError(
                 f"{path} is refused: a link in it leads outside the folder {self.folder}."
             )
-        reason = _REASONS.get(error.errno or 0, f"cannot be read: {error.strerror}")
-        return ConfinedFolderError(f"{path} {reason}.")
+        return ConfinedFolderError(f"{path} cannot be read: {error.strerror}.")
 
 
 def _open_stepwise(root: int, parts: list[str]) -> int:

@@ -8,7 +8,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,25 +30,12 @@ INDEXED = 20_000
 QUERY_WORDS = 12
 """Words of a query: the longest, which are the most specific."""
 
-_HASH_SIZE = 32 * 1024 * 1024
-"""Bytes that FTS5 collects; with less, it mostly merges."""
-_WEIGHTS = "10.0, 5.0, 1.0"
-"""Weights of name, description and content."""
+_SEARCH = "SELECT name, -bm25(skill, 10.0, 5.0, 1.0) FROM skill WHERE skill MATCH ?"
 _WORDS = re.compile(r"\w+")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_NO_WORD = re.compile(r"[A-Z0-9_]")
-"""In identifiers, after the first letter."""
 _COMMON = frozenset(
     "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
     "this to use was we what when where which who why will with you your".split()
 )
-_PARTS = 0.4
-"""Weight of the table of parts, relative to stems."""
-_PARTS_OF_IDENTIFIERS = 2.0
-"""Its weight for an identifier, which the stems split."""
-_RANKED = 500
-_SHORTEST = 3
-"""Fewest characters of a word that the trigram table can find."""
 
 
 class Hit(NamedTuple):
@@ -65,70 +51,49 @@ class SkillsIndex:
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._lock = threading.Lock()
         self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
-        self._names = list(self._skills)
         self._database = _filled(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """Return the skills that match best; whole words count more than parts."""
+        """Return the skills with words of the query, the best first; if there are none, those with a
+        part of a word."""
         words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
         words = [word for word in words if word not in _COMMON] or words
         if not words or limit < 1:
             return []
         words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
-        identifiers = any("_" in word for word in words)
-        parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
-        scores: dict[int, float] = {}
-        for table, factor in (("stems", 1.0), ("parts", parts)):
-            found = self._found(table, words)
-            best = found[0][1] if found else 0.0
-            for row, score in found:
-                scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
-        exact = query.strip().lower()
-        ranked = (
-            (self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row])
-            for row, score in scores.items()
-        )
-        return [
-            Hit(name, self._skills[name].description, -score)
-            for _, score, name in nsmallest(limit, ranked)
+        found = self._found(" OR ".join(f'"{word}"' for word in words))
+        if not found:
+            found = [
+                (name, 1.0)
+                for name, skill in self._skills.items()
+                if words[0] in f"{name} {skill.description} {skill.content}".lower()
+            ]
+        best, exact = max((score for _, score in found), default=1.0), query.strip().lower()
+        hits = [
+            Hit(name, self._skills[name].description, round(score / best, 6))
+            for name, score in found
         ]
+        hits.sort(key=lambda hit: (hit.name != exact, -hit.score, hit.name))
+        return hits[:limit]
 
-    def close(self) -> None:
+    def _found(self, query: str) -> list[tuple[str, float]]:
         with self._lock:
-            self._database.close()
-
-    def _found(self, table: str, words: list[str]) -> list[tuple[int, float]]:
-        phrases = [f'"{word}"' for word in words if table == "stems" or len(word) >= _SHORTEST]
-        statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
-        with self._lock:
-            rows = self._database.execute(statement, (" OR ".join(phrases),)) if phrases else ()
-            return [(int(row), float(score)) for row, score in rows]
+            return self._database.execute(_SEARCH, (query,)).fetchall()
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
-    rows = [
-        (row, skill.name, skill.description, skill.content[:INDEXED])
-        for row, skill in enumerate(skills)
-    ]
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    for table, tokenizer in (
-        ("stems", "porter unicode61 remove_diacritics 2"),
-        ("parts", "trigram"),
-    ):
-        database.execute(
-            f"CREATE VIRTUAL TABLE {table} USING fts5(name, description, content, content='', tokenize='{tokenizer}')"
-        )
-        database.execute(f"INSERT INTO {table}({table}, rank) VALUES ('hashsize', {_HASH_SIZE})")
+    database.execute(
+        "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, tokenize='porter unicode61 remove_diacritics 2')"
+    )
     database.execute("BEGIN")
-    insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
-    database.executemany(insert.format("stems"), rows)
-    # Only identifiers of the content, since ordinary words are found by their stems.
-    for row, name, description, content in rows:
-        names = dict.fromkeys(name for name in _NAME.findall(content) if _NO_WORD.search(name, 1))
-        database.execute(insert.format("parts"), (row, name, description, " ".join(names)))
+    database.executemany(
+        "INSERT INTO skill VALUES (?, ?, ?)",
+        ((skill.name, skill.description, skill.content[:INDEXED]) for skill in skills),
+    )
     database.execute("COMMIT")
     return database
 

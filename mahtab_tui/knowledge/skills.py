@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,22 +20,6 @@ _DEPTH = 20
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
-_HEADING = re.compile(r"#{1,6}\s+")
-
-_DESCRIPTION = "What this skill does. Use when the words of the question say so."
-
-_TEMPLATE = """\
----
-name: {name}
-description: {description}
----
-
-# {title}
-
-1. **First step.** What to look at, and with which call.
-2. **Second step.** What to do about it.
-3. **Check.** How to see that it is right.
-"""
 
 
 class Skill(NamedTuple):
@@ -57,21 +40,16 @@ class SkillError(Exception):
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
     """Raises `SkillError`. project: no link is followed out of it."""
-    text = _text(path) if project is None else _text_within(path, project)
-    matched = _FRONTMATTER.match(text)
-    whole = path.name == SKILL_FILE
-    if matched is None and text.startswith("---\n"):
-        raise SkillError(f"{path}: the frontmatter has no second line of ---.")
-    if matched is None and whole:
+    text = _text(path, project)
+    matched, whole = _FRONTMATTER.match(text), path.name == SKILL_FILE
+    if matched is None and (whole or text.startswith("---\n")):
         raise SkillError(
             f"{path}: the file does not begin with frontmatter between two lines of ---."
         )
     fields = _fields(path, matched[1]) if matched else {}
     content = (matched[2] if matched else text).strip()
     expected = path.parent.name if whole else path.stem
-    if whole and "name" not in fields:
-        raise SkillError(f"{path}: the name is missing.")
-    name = _text_field(path, fields, "name") or expected
+    name = _text_field(path, fields, "name") or ("" if whole else expected)
     if problem := name_problem(name):
         raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
     if name != expected:
@@ -79,52 +57,22 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
         raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected!r}.")
     description = " ".join(_text_field(path, fields, "description").splitlines())
     if not whole:
-        description = description or first_paragraph(content)
-    if not description:
-        raise SkillError(f"{path}: the description is missing.")
-    if len(description) > DESCRIPTION_LENGTH:
+        description = description or _first_paragraph(content)
+    if not 0 < len(description) <= DESCRIPTION_LENGTH:
         raise SkillError(
-            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
+            f"{path}: the description must have 1 to {DESCRIPTION_LENGTH:,} characters, not {len(description):,}."
         )
     # In a project, the folder that was checked, not a link to it.
     folder = path.parent if project is None else Path(os.path.realpath(path.parent))
-    return Skill(
-        name,
-        description,
-        folder if whole else None,
-        content,
-        path,
-        of_project=project is not None,
-    )
+    return Skill(name, description, folder if whole else None, content, path, project is not None)
 
 
-def create_skill(folder: Path, name: str, description: str | None = None) -> Path:
-    """Make ``NAME/SKILL.md`` and return its path. Raises `SkillError`."""
-    if problem := name_problem(name):
-        raise SkillError(f"The name {name!r} cannot be used: {problem}.")
-    import yaml
-
-    words = " ".join((description or _DESCRIPTION).split())
-    if any("\ud800" <= character <= "\udfff" for character in words):
-        raise SkillError("The description is not valid text.")
-    if len(words) > DESCRIPTION_LENGTH:
-        raise SkillError(
-            f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
-        )
-    path = folder / name / SKILL_FILE
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            quoted = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000).strip()
-            title = name.replace("-", " ").capitalize()
-            file.write(_TEMPLATE.format(name=name, description=quoted, title=title))
-    except FileExistsError:
-        raise SkillError(f"{path} already exists.") from None
-    except OSError as error:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)  # it may be incomplete, on a full disk
-        raise SkillError(f"{path} cannot be written: {error.strerror}.") from None
-    return path
+def _first_paragraph(content: str) -> str:
+    """Return the first paragraph, or else the heading, as one line."""
+    for block in re.split(r"\n\s*\n", content):
+        if words := " ".join(line for line in block.splitlines() if not line.startswith("#")):
+            return words.strip()[:DESCRIPTION_LENGTH]
+    return content.strip("# \n")[:DESCRIPTION_LENGTH]
 
 
 def name_problem(name: str) -> str:
@@ -136,51 +84,21 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def first_paragraph(content: str) -> str:
-    """Return the first paragraph, or heading, as one line."""
-    heading = ""
-    for block in re.split(r"\n\s*\n", content):
-        lines = [line.strip() for line in block.strip().splitlines()]
-        headings = [line for line in lines if _HEADING.match(line)]
-        heading = heading or (_HEADING.sub("", headings[0]) if headings else "")
-        if words := " ".join(line for line in lines if line not in headings):
-            return words[:DESCRIPTION_LENGTH]
-    return heading[:DESCRIPTION_LENGTH]
-
-
-def _text_within(path: Path, project: Path) -> str:
-    own = os.path.realpath(project)
-    for folder in (path.parent, path):
-        if os.path.commonpath([own, real := os.path.realpath(folder)]) != own:
-            raise SkillError(
-                f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
-                "~/.mahtab/skills, or in a folder given with --skills-dir."
-            )
+def _text(path: Path, project: Path | None) -> str:
+    real = Path(os.path.realpath(path))
+    root = real.parent if project is None else Path(os.path.realpath(project))
+    if not real.is_relative_to(root) or not (
+        project is None or Path(os.path.realpath(path.parent)).is_relative_to(root)
+    ):
+        raise SkillError(
+            f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
+            "~/.mahtab/skills, or in a folder given with --skills-dir."
+        )
     try:
-        return _text(path, lambda name, flags: ConfinedFolder(own).open(os.path.relpath(real, own)))
-    except ConfinedFolderError as error:  # it has been replaced meanwhile
+        text = ConfinedFolder(root).read_text(str(real.relative_to(root)), FILE_SIZE)
+        return text.replace("\r\n", "\n")
+    except ConfinedFolderError as error:
         raise SkillError(f"{path}: {error}") from None
-
-
-def _open(name: str, flags: int) -> int:
-    """Do not wait for a pipe."""
-    return os.open(name, flags | os.O_NONBLOCK)
-
-
-def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
-    try:
-        if not path.is_file():
-            raise SkillError(f"{path}: not a file.")
-        with open(path, encoding="utf-8-sig", opener=opener) as file:
-            if (size := os.fstat(file.fileno()).st_size) > FILE_SIZE:
-                raise SkillError(
-                    f"{path}: the file has {size:,} bytes; at most {FILE_SIZE:,} are allowed."
-                )
-            return file.read(FILE_SIZE)
-    except UnicodeDecodeError as error:
-        raise SkillError(f"{path}: the file is not UTF-8 text (byte {error.start}).") from None
-    except OSError as error:
-        raise SkillError(f"{path}: the file cannot be read: {error.strerror}.") from None
 
 
 def _fields(path: Path, text: str) -> dict[str, Any]:
@@ -222,9 +140,9 @@ _FILES = 50
 
 def skill_files(skill: Skill) -> list[str]:
     """List the other files by relative path."""
-    if skill.folder is None:
-        return []
     found: list[str] = []
+    if skill.folder is None:
+        return found
     for folder, folders, names in os.walk(skill.folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name != "__pycache__"
@@ -345,7 +263,6 @@ class SkillsLoader:
                 why = f"cannot be read: {error.strerror}"
                 problems[f"{folder}: this folder of skills {why}."] = None
                 continue
-            here: dict[str, Skill] = {}
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
             record = None if is_own else sources.read_record()
             for path in files:
@@ -354,16 +271,15 @@ class SkillsLoader:
                 except SkillError as error:
                     problems[str(error)] = path
                     continue
-                stronger = here.get(found.name) or seen.get(found.name)
+                stronger = seen.get(found.name)
                 if stronger is not None:
-                    if found.name in here or (found.of_project and not stronger.of_project):
+                    if found.of_project and not stronger.of_project:
                         why = f"not used, because {stronger.file} has the same name"
                         problems[f"{path}: {why}."] = None
                 elif record is not None and not is_trusted(record, path, instructions_text(found)):
                     untrusted.append(found)
                 else:
-                    here[found.name] = found
-            seen.update(here)
+                    seen[found.name] = found
         self.problems = problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
         return sorted(seen.values(), key=lambda skill: skill.name)
@@ -371,22 +287,13 @@ class SkillsLoader:
 
 def _skill_files(folder: Path) -> Iterator[Path]:
     """Yield ``SKILL.md`` files, then others. Raises `OSError`."""
-    if not folder.is_dir():
-        return
-    with os.scandir(folder) as entries:
-        # A circular link must not hide the other skills.
-        named = sorted(
-            (entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
-            for entry in entries
-            if not entry.name.startswith(".")
-        )
-    for name, is_folder in named:
-        path = folder / name / SKILL_FILE
-        if is_folder and (os.path.lexists(path) or not os.access(path.parent, os.X_OK)):
-            yield path
-    for name, is_folder in named:
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    names = [name for name in names if not name.startswith(".")]
+    whole = (folder / name / SKILL_FILE for name in names)
+    yield from (path for path in whole if os.path.lexists(path))
+    for name in names:
         is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
-        if not is_folder and name.endswith(".md") and not is_other:
+        if name.endswith(".md") and not is_other and not (folder / name).is_dir():
             yield folder / name
 
 

@@ -20,7 +20,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import (
     BUSY_STATUSES,
@@ -216,18 +215,17 @@ class ClaudeTurn:
 
 
 def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-    kind, is_extra = str(info.get("rateLimitType") or ""), info.get("isUsingOverage") is True
+    kind = " ".join(str(info.get("rateLimitType") or "").split("_"))
     text = _LIMITS.get(str(info.get("status")), "")
-    if is_extra:
-        text = "is used up; answers are now billed as extra usage"
-    if not text or not (kind or is_extra):  # not a limit of the account; the CLI tells what it is
+    if info.get("isUsingOverage") is True:
+        kind, text = kind or "usage", "is used up; answers are now billed as extra usage"
+    if not text or not kind:  # not a limit of the account; the CLI tells what it is
         return
     again = ""
     with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
         until = datetime.fromtimestamp(info.get("resetsAt"))  # type: ignore[arg-type]
         again = f" It resets on {until:%A at %H:%M}."
-    limit = " ".join(["The", *kind.split("_"), "limit"] if kind else ["The limit"])
-    text = f"{limit} of the account {text}.{again}"
+    text = f"The {kind} limit of the account {text}.{again}"
     yield ClaudeNotice("warning", text, once=text)
 
 
@@ -259,37 +257,23 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 
 def login_hint(*, use_api_key: bool) -> str:
-    """Return a hint for when the login is not accepted: where requests go, and which key was not
+    """Return a hint for when the login is not accepted: where requests go, or which key was not
     used."""
-    hints = []
-    if gateway := gateway_address():
-        hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
+    if has_gateway():
+        return f"Requests go to the gateway in {_GATEWAY}."
     if _is_withheld(use_api_key):
-        hints.append(
-            f"{KEY} is set but was not passed to `claude`, which would bill it. To pass it: `mahtab-tui config set claude_api_key true`."
-        )
-    return " ".join(hints)
+        return f"{KEY} is set but was not passed to `claude`, which would bill it. To pass it: `mahtab-tui config set claude_api_key true`."
+    return ""
 
 
-def gateway_address() -> str:
-    """Return scheme, host and port of the gateway that the user has set for `claude`, or an empty
-    string."""
+def has_gateway() -> bool:
+    """Tell whether the user has set a gateway for `claude`, in its settings or the environment."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
         address = json.loads(Path(folder, "settings.json").read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         address = None
-    if not isinstance(address, str) or not address:
-        address = os.environ.get(_GATEWAY, "")
-    if not address:
-        return ""
-    try:
-        # Without path and query, which may hold a password or key.
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        host, port = parts.hostname, f":{parts.port}" if parts.port else ""
-    except ValueError:
-        host = None
-    return f"{parts.scheme}://{host}{port}".removeprefix("://") if host else "a gateway"
+    return (isinstance(address, str) and bool(address)) or bool(os.environ.get(_GATEWAY))
 
 
 def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
@@ -309,7 +293,7 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
 
 def _is_withheld(use_api_key: bool) -> bool:
     """A gateway gets the key, since otherwise the login would be sent there."""
-    return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()
+    return bool(os.environ.get(KEY)) and not use_api_key and not has_gateway()
 
 
 # The process

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
-from mahtab_tui.system import IMPORTS
+from mahtab_tui.system import IMPORTS, Lazy
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-_NEEDED = "embedding_model needs packages that are not installed: pip install {packages}"
-
 
 class EmbeddingModel:
-    """An embedding model, made when it is first used. Any thread may call it."""
+    """LangChain's `Embeddings` within a budget, made when they are first used."""
 
     def __init__(
         self,
@@ -33,26 +31,23 @@ class EmbeddingModel:
         """spec: "provider:model", as `init_embeddings` takes it. timeout: in seconds."""
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
-        self.identity = f"{spec.strip()} {self._base_url or ''}".strip()
         self._spending = spending
         self._on_usage = on_usage
-        self._api_keys = api_keys or {}
+        name = "openai_compatible" if self._base_url else self._provider
+        self._key = os.environ.get(f"{name.upper()}_API_KEY") or (api_keys or {}).get(name, "")
         self._timeout = timeout
-        self._inner: Embeddings | None = None
+        self._inner = Lazy(self._make)
 
-    def documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return self._call_within_budget(texts, lambda model: model.embed_documents(list(texts)))
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return self._call(texts, lambda model: model.embed_documents(list(texts)))
 
-    def query(self, text: str) -> list[float]:
-        return self._call_within_budget([text], lambda model: [model.embed_query(text)])[0]
+    def embed_query(self, text: str) -> list[float]:
+        return self._call([text], lambda model: [model.embed_query(text)])[0]
 
-    def _call_within_budget(
+    def _call(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
         """LangChain does not pass on what the service counted, so its tokens are estimated."""
-        if self._inner is None:
-            with IMPORTS.turn():
-                self._inner = self._make()
         tokens = estimate_message_tokens(texts)
         provider = LOCAL if self._provider == "ollama" else self._base_url or self._provider
         cost = price(provider, self._model, tokens, 0)
@@ -60,7 +55,7 @@ class EmbeddingModel:
         used = Usage(model=name, input_tokens=tokens, cost=cost, source="embedding", estimated=True)
         try:
             with self._spending.within_limit(self._model, lambda: cost):
-                vectors = call(self._inner)
+                vectors = call(self._inner.get())
                 self._on_usage(used)
         except OverBudget as error:
             raise ModelError(str(error)) from None
@@ -70,17 +65,7 @@ class EmbeddingModel:
             raise ModelError("The service sent something that is not an embedding.")
         return vectors
 
-    @property
-    def _key(self) -> str:
-        name = "openai_compatible" if self._base_url else self._provider
-        return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
-
     def _make(self) -> Embeddings:
-        try:
-            import numpy  # noqa: F401 - what its vectors are compared with
-            from langchain.embeddings import init_embeddings
-        except ImportError:
-            raise ModelError(_NEEDED.format(packages="langchain numpy")) from None
         options: dict[str, Any] = {}
         if self._provider == "openai":
             options = {
@@ -94,9 +79,15 @@ class EmbeddingModel:
         elif self._provider == "ollama":
             options = {"client_kwargs": {"timeout": self._timeout}}
         try:
-            return init_embeddings(self._model, provider=self._provider, **options)
+            with IMPORTS.turn():
+                import numpy  # noqa: F401 - what its vectors are compared with
+                from langchain.embeddings import init_embeddings
+
+                return init_embeddings(self._model, provider=self._provider, **options)
         except ImportError:
-            raise ModelError(_NEEDED.format(packages=f"langchain-{self._provider}")) from None
+            raise ModelError(
+                f"embedding_model needs packages that are not installed: pip install langchain numpy langchain-{self._provider}"
+            ) from None
         except Exception as error:  # an unknown provider, or the package's own checks
             reason = str(explain_error(error, secret=self._key))
             raise ModelError(

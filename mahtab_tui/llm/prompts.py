@@ -41,10 +41,6 @@ _FUNCTIONS = (
     "read(path), edit(path, old, new), create(path, content), grep(text, pattern), peek(text, n), partition(text, n),"
     " display(value), rlm(query, text) to search a text that is too long to read"
 )
-_SUGGEST = """\
-You complete lines while somebody types {kind}. You get the current variables and the text up to the cursor. Answer only with the characters
-that come next on the same line: do not repeat the text, explain nothing, write no fences. If nothing is likely, answer nothing.
-"""
 
 _SKILLS = "Instructions that you get with print(load_skill(name)):\n{skills}"
 _LOADED = "The instructions of the skills that are loaded. Follow them when they fit the question.\n{loaded}"
@@ -255,17 +251,6 @@ def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "
 def earlier_conversation(summary: str) -> str:
     text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
-
-
-def suggestion_request(
-    text: str, variables: Sequence[Variable], python: bool
-) -> list[tuple[str, str]]:
-    kind = "a question to an assistant that can run Python"
-    if python:
-        kind = "Python at an interactive prompt"
-    described, typed = escape_tags(render_variables(variables), "text"), escape_tags(text, "text")
-    asks = f"{described}\n\n<text>\n{typed}</text>"
-    return [("system", _SUGGEST.format(kind=kind)), ("human", asks)]
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:

@@ -3,7 +3,6 @@ a file."""
 
 from __future__ import annotations
 
-import html
 import inspect
 import json
 import re
@@ -117,14 +116,9 @@ _COMMON_WORDS = frozenset(
 """They change nothing in the answer to a question; a search does not look for them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
-_OUTPUT = re.compile(
-    r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
-)
+_OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
 _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
 """Precedes the descriptions of variables that a cell has made."""
-_ERROR = re.compile(
-    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE
-)
 
 
 class ChatDemo(ScriptedChatModel):
@@ -183,24 +177,18 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     texts = [message_text(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
-        reasons = {"reasoning": "The code ran or failed.", "next_action": ""}
-        return json.dumps({"is_complete": 'status="error"' not in last, **reasons})
+        judged = {"is_complete": 'status="error"' not in last, "reasoning": "", "next_action": ""}
+        return json.dumps(judged)
     if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
         return _report(_OUTPUT.findall(last))
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
-    failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
-    errors = _ERROR.findall(html.unescape("\n".join(failed)))
-    if errors and re.search(r"\b(?:error|fix|wrong|failed)\b", question, re.IGNORECASE):
-        return (
-            f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
-        )
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
     return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
 
 
 def _report(outputs: Sequence[tuple[str, str]]) -> str:
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
-    text = "\n".join(output for output in printed if output) or "nothing was printed"
+    text = "\n".join(filter(None, printed)) or "nothing was printed"
     if any('status="error"' in attributes for attributes, _ in outputs):
         raise ModelError(f"The demo model's code failed: {text.splitlines()[-1]}. {_REAL_MODEL}")
     if "\n" not in text:
@@ -211,12 +199,10 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
 def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
-        return "\n".join(lines) or (
-            "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
-        )
+        none = "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
+        return "\n".join(lines) or none
     words = re.findall(r"\w+", question)
     data = [name for name, (kind, _) in variables.items() if kind in _DATA]
-    data.sort(key=lambda name: variables[name][0] != "DataFrame")
     for name in [name for name in variables if name in words] or data:
         if found := _plan(words, name, *variables[name]):
             return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
@@ -241,13 +227,13 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
 def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
     """Return an announcement and code that answers a question about a variable; None if it asks for
     something else."""
-    is_table, question = kind == "DataFrame", " ".join(words)
+    is_table, question = kind == "DataFrame", " ".join(words).lower()
     rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
-        return re.search(rf"\b(?:{pattern})\b", question, re.IGNORECASE) is not None
+        return bool(re.search(rf"\b(?:{pattern})\b", question))
 
-    if len(rest) == 1 and asks("no|without|missing|lacks?|empty"):
+    if len(rest) == 1 and asks("no|without|missing|empty"):
         if not (found := re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE)):
             return None
         column, made = found[0], f"without_{found[0].lower()}"
@@ -255,23 +241,13 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
         rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
         code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
         return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
-    count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
-    if asks("first|last") and (count or not rest):
-        values = f"{name}.splitlines()" if kind == "str" else name
-        values = f"list({name})" if kind in ("tuple", "set", "dict") else values
-        part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
-        return f"Here is a part of `{name}`.", f"print({values}[{part}])"
     if rest:
         return None
-    if asks("how many|count|number of"):
-        unit, counted = "rows" if is_table else "items", name
-        if kind == "str":
-            unit, counted = "words", f"{name}.split()"
-        code = f"print('{name} has', len({counted}), '{unit}')"
-        return f"I count the {unit} of `{name}`.", code
-    if asks(r"describe|summar\w+|overview|show|print|look|tell|contains?|what"):
-        code = f"print(repr({name})[:1000])"
-        if is_table:
-            code = f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())"
-        return f"I look at `{name}`.", code
+    if asks("how many|count"):
+        unit, counted = ("words", f"{name}.split()") if kind == "str" else ("items", name)
+        unit = "rows" if is_table else unit
+        return f"I count the {unit} of `{name}`.", f"print('{name} has', len({counted}), '{unit}')"
+    if asks("describe|summary|show|print|what"):
+        shown = f"{name}.describe(include='all')" if is_table else f"repr({name})[:1000]"
+        return f"I look at `{name}`.", f"print({shown})"
     return None

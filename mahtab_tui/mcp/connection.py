@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import os
 import socket
-import sys
-import threading
 import time
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Any, TypeVar
 
 import anyio
 
@@ -21,8 +18,7 @@ from mahtab_tui.bus.records import Input, UserReplOut, get_record
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import OutputKind
-from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colours, highlighted
+from mahtab_tui.mcp.tools import McpToolError, Report
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
@@ -32,10 +28,7 @@ from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
-ViewerMode = Literal["auto", "file", "off"]
 T = TypeVar("T")
-
-LARGEST = 10_000_000
 
 
 def log_file() -> Path:
@@ -43,60 +36,37 @@ def log_file() -> Path:
 
 
 class Journal:
-    def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
-        self._secrets = secrets or Secrets()
-        self._lock = threading.Lock()
+    """The log of evaluated code and its output, for `tail -f`."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
         self._file: IO[str] | None = None
-        self.set_mode(mode)
 
-    def set_mode(self, mode: ViewerMode) -> None:
-        """``auto``: in colour, for a terminal. Raises `OSError`."""
-        with self._lock:
-            if mode == "off":
-                self._end()
-            elif self._file is None:
-                path = log_file()
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if path.exists() and path.stat().st_size > LARGEST:
-                    path.replace(path.with_name(path.name + ".1"))
-                fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                self._file = os.fdopen(fd, "a", encoding="utf-8", errors="replace")
-            self.mode: ViewerMode = mode
+    def switch(self, on: bool) -> None:
+        """Raises `OSError`."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if on:
+            path = log_file()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
-    def code(self, cell: int, who: str, code: str) -> None:
+    def code(self, cell: object, who: str, code: str) -> None:
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
-        code = visible(self._secrets.mask(code))
-        shown = highlighted(code, "python") if self.mode == "auto" else code
-        self._write(f"\n{self._dim(head)}\n{shown}\n")
+        self._write(f"\n{head}\n{visible(self._secrets.mask(code))}\n")
 
-    def output(self, kind: OutputKind, text: str) -> None:
-        text = self._secrets.mask(text)
-        self._write(escape_output_keep_colours(text) if self.mode == "auto" else plain(text))
-
-    def end(self, cell: int, how: str, seconds: float) -> None:
-        self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
-
-    def _dim(self, text: str) -> str:
-        return f"\x1b[2m{text}\x1b[0m" if self.mode == "auto" else text
+    def output(self, text: str) -> None:
+        self._write(plain(self._secrets.mask(text)))
 
     def _write(self, text: str) -> None:
-        with self._lock:
-            if self._file is None:
-                return
+        if self._file is not None:
             try:
                 self._file.write(text)
                 self._file.flush()
-            except OSError as error:
-                self._end()
-                self.mode = "off"
-                why = f"{log_file()} cannot be written: {error.strerror}"
-                print(f"mahtab-tui: {why}. Logging has stopped.", file=sys.stderr)
-
-    def _end(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with contextlib.suppress(OSError):
-                file.close()
+            except OSError:
+                self._file = None  # a full disk: the cells go on
 
 
 PROGRESS_SECONDS = 1.0
@@ -105,12 +75,11 @@ REJOIN_HINT = "Call mode with private to continue in a session of your own, or w
 
 
 class _Call:
-    """An open call. The code and output of a cell are logged while it runs."""
+    """An open call."""
 
-    def __init__(self, journal: Journal, who: str, code: str = "") -> None:
+    def __init__(self, journal: Journal, who: str) -> None:
+        self._journal, self._who = journal, who
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._journal, self._who, self._code = journal, who, code
-        self._started, self._cell = time.monotonic(), 0
         self._progress = "waiting for the session"
         self._last_line = ""
 
@@ -118,13 +87,11 @@ class _Call:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
         elif frame["op"] == "begun":
-            self._started, self._cell = time.monotonic(), int(frame["cell"])
-            self._journal.code(self._cell, self._who, str(frame["code"]))
+            self._journal.code(frame["cell"], self._who, str(frame["code"]))
         elif frame["op"] == "output":
-            text = str(frame["text"])
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            self._journal.output(str(frame["text"]))
+            lines = [line.strip() for line in str(frame["text"]).splitlines() if line.strip()]
             self._last_line = lines[-1][:200] if lines else self._last_line
-            self._journal.output(frame["kind"], text)
         elif "error" in frame:
             self.answer.set_exception(McpToolError(str(frame["error"])))
         else:
@@ -133,13 +100,6 @@ class _Call:
     def sentence(self, seconds: float) -> str:
         last_line = f"; last line: {self._last_line}" if self._last_line else ""
         return f"{self._progress} ({seconds:.0f} s){last_line}"
-
-    def end(self, how: str) -> None:
-        """how: empty if nobody waits for the end any more."""
-        if not self._cell and how:
-            self._journal.code(self._cell, self._who, self._code)
-        if self._cell or how:
-            self._journal.end(self._cell, how or "left", time.monotonic() - self._started)
 
 
 class SessionConnection:
@@ -196,36 +156,15 @@ class SessionConnection:
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
-        call, how = _Call(self._journal, self.name, code), ""
-        try:
-            arguments = {"code": code, "timeout": timeout}
-            done = await self._wait(call, "evaluate", Evaluation, report, arguments)
-            how = done.declined or ("still running" if done.running else str(done.result.status))
-            return done
-        finally:
-            call.end(how)
+        return await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
 
     async def call(
         self, what: str, result: type[T], report: Report | None = None, **args: object
     ) -> T:
         """Call `AgentCalls`."""
-        return await self._wait(_Call(self._journal, self.name), what, result, report, args)
-
-    @property
-    def has_ended(self) -> bool:
-        return bool(self._end_reason)
-
-    async def close(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
-        self._writer.close()
-
-    async def _wait(
-        self, call: _Call, what: str, result: type[T], report: Report | None, args: object
-    ) -> T:
         if self._end_reason:
             raise McpToolError(self._end_reason)
-        number, start = next(self._numbers), time.monotonic()
+        call, number, start = _Call(self._journal, self.name), next(self._numbers), time.monotonic()
         self._open[number] = call
         try:
             self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
@@ -242,6 +181,15 @@ class SessionConnection:
             self._open.pop(number, None)
             if not call.answer.done():
                 self._writer.write(encode({"op": "cancel", "id": number}))
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._end_reason)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        self._writer.close()
 
     async def _listen(self) -> None:
         over = "The session has ended."

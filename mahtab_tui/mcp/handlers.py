@@ -13,18 +13,12 @@ from pydantic import Field
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
-from mahtab_tui.mcp.connection import (
-    Journal,
-    OwnSession,
-    SessionConnection,
-    ViewerMode,
-    log_file,
-)
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.packages import (
     Action,
     find_environment,
@@ -33,7 +27,6 @@ from mahtab_tui.mcp.packages import (
     run_command,
 )
 from mahtab_tui.mcp.tools import (
-    AnswerFormat,
     Arguments,
     McpTool,
     McpToolError,
@@ -41,6 +34,7 @@ from mahtab_tui.mcp.tools import (
     ToolAnswer,
     fenced,
     shorten_line,
+    strip_colours,
 )
 from mahtab_tui.session.agent_calls import Evaluation, SessionContents
 from mahtab_tui.worker.capture import shorten
@@ -109,7 +103,7 @@ class EvalArguments(Arguments):
     )
 
 
-def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
+def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -117,21 +111,25 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
     most = arguments.max_output
     value = shorten((parts["display"] + parts["value"]).rstrip("\n"), most // 2)
     error = shorten(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR) // 2)
-    edited = fenced(escape_for_model(done.edited), "python") if done.edited else ""
+    edited = fenced(escape_for_model(done.edited)) if done.edited else ""
     sections = [
         edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
-        format.code(value),
-        format.output(shorten(parts["stdout"], most // 2)),
+        escape_for_model(strip_colours(value)),
+        format_output(shorten(parts["stdout"], most // 2)),
         OVERWRITTEN if result.rewritten else "",
-        format.traceback(error),
-        done.late and f"Printed since the last call:\n{format.output(done.late)}",
+        escape_for_model(strip_colours(error)),
+        done.late and f"Printed since the last call:\n{format_output(done.late)}",
         format_changes(result.changes),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section)
     text = text or "(no value, no output)"
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
     return ToolAnswer(text, pictures(result), failed=failed)
+
+
+def format_output(text: str) -> str:
+    return escape_output(strip_colours(text)) if text else ""
 
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
@@ -215,7 +213,9 @@ class PackageArguments(Arguments):
 
 
 class LogArguments(Arguments):
-    mode: ViewerMode = Field(description="auto: in colour, for tail -f; file: as plain text; off")
+    mode: Literal["auto", "file", "off"] = Field(
+        description="auto: in colour, for tail -f; file: as plain text; off"
+    )
 
 
 class ModeArguments(Arguments):
@@ -240,14 +240,11 @@ class ToolHandlers:
         self,
         settings: Settings,
         cwd: str,
-        format: AnswerFormat,
-        journal: Journal,
         attach: AttachOptions,
         secrets: Secrets,
     ) -> None:
         self.secrets = secrets
-        self._format = format
-        self._journal = journal
+        self._journal = Journal(secrets)
         self._cwd = cwd
         self._attach = attach
         self._settings = settings
@@ -283,7 +280,7 @@ class ToolHandlers:
             await self._own.close()
         if self._shared is not None:
             await self._shared.close()
-        self._journal.set_mode("off")
+        self._journal.switch(False)
 
     async def session(self) -> SessionConnection:
         if self.mode == "private":
@@ -335,7 +332,7 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        return format_answer(done, arguments, self._format)
+        return format_answer(done, arguments)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment.
@@ -410,20 +407,20 @@ class ToolHandlers:
                 break
         await session.call("invalidate_caches", object)
         whole = self.secrets.mask("".join(written))
-        output = self._format.output(shorten(whole, OUTPUT // 2))
+        shown = format_output(shorten(whole, OUTPUT // 2))
         ending = f"It failed with exit code {code}." if code else steps.note
-        return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
+        return ToolAnswer("\n".join(part for part in (shown, ending) if part), failed=code != 0)
 
     async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
         """Write all evaluated code and its output to a file that the user can follow live, or stop
         writing."""
+        path = log_file()
         try:
-            self._journal.set_mode(arguments.mode)
+            self._journal.switch(arguments.mode != "off")
         except OSError as error:
-            raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
+            raise McpToolError(f"{path} cannot be written: {error.strerror}.") from None
         if arguments.mode == "off":
             return _sentence("The log is off.")
-        path = log_file()
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:

@@ -1,4 +1,4 @@
-"""The server: tools, resources and prompts over STDIO."""
+"""The server: tools over STDIO."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,11 +14,9 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
-from mahtab_tui.mcp.connection import Journal, log_file
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.packages import find_environment
-from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
 
@@ -53,39 +50,6 @@ def take_stdio() -> ProtocolStreams:
     )
 
 
-class SkillPrompts:
-    def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
-        self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
-
-    def _load(self) -> dict[str, Skill]:
-        found = {skill.name: skill for skill in self._loader.load_all()}
-        for problem in self._loader.warnings:
-            print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
-        return found
-
-    def prompts(self) -> list[types.Prompt]:
-        import mcp_types as types
-
-        task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        return [
-            types.Prompt(name=name, title=name, description=skill.description, arguments=[task])
-            for name, skill in self._load().items()
-        ]
-
-    def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-        import mcp_types as types
-
-        skills = self._load()
-        if name not in skills:
-            names = ", ".join(sorted(skills)) or "none"
-            raise McpToolError(f"There is no prompt {name!r}. Prompts: {names}.")
-        skill, task = skills[name], arguments.get("task")
-        text = f"{skill.content}\n\nTask: {task}" if task else skill.content
-        content = types.TextContent(type="text", text=text)
-        message = types.PromptMessage(role="user", content=content)
-        return types.GetPromptResult(description=skill.description, messages=[message])
-
-
 INSTRUCTIONS = (
     "A Python that keeps its state from call to call. Show the user the code readably before you call eval. Work in small steps, look at "
     "results before you continue, and call reset only if a fresh start is needed."
@@ -112,14 +76,12 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
         ) from None
     try:
         settings = load_settings(python=python, project=project)
-        of_project = settings.is_from_project("skills_dir")
     except SettingsError as error:
         raise ServerError(str(error)) from None
     for sentence in settings.untrusted:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     handlers = open_handlers(settings, attach)
-    skills = SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project)
-    anyio.run(_serve, streams, handlers, skills)
+    anyio.run(_serve, streams, handlers)
 
 
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
@@ -138,21 +100,16 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
             ) from None
         if python is None and found.python is not None:
             python = str(found.python)
-    try:
-        secrets = Secrets(settings.secrets)
-        journal = Journal(settings.viewer, secrets)
-    except OSError as error:
-        raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
     settings = settings.model_copy(update={"python": python})
-    format = AnswerFormat(settings.output_format, settings.highlight)
-    return ToolHandlers(settings, os.getcwd(), format, journal, attach or AttachOptions(), secrets)
+    secrets = Secrets(settings.secrets)
+    return ToolHandlers(settings, os.getcwd(), attach or AttachOptions(), secrets)
 
 
-async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: SkillPrompts) -> None:
+async def _serve(streams: ProtocolStreams, handlers: ToolHandlers) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = make_server(handlers, skills)
+    server = make_server(handlers)
     try:
         async with (
             anyio.create_task_group() as tasks,
@@ -183,10 +140,9 @@ async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
             exit_by_signal(number)
 
 
-def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
+def make_server(handlers: ToolHandlers) -> Server[Any]:
     import mcp_types as types
     from mcp.server.lowlevel import Server
-    from mcp.shared.exceptions import MCPError
 
     mask = handlers.secrets.mask
     tools = {tool.name: tool for tool in handlers.tools()}
@@ -219,19 +175,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
             content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
         return types.CallToolResult(content=content, is_error=failed)
 
-    async def list_prompts(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=skills.prompts())
-
-    async def get_prompt(
-        context: Context, params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        try:
-            return skills.prompt(params.name, params.arguments or {})
-        except McpToolError as error:
-            raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
-
     return Server(
         "mahtab",
         version=__version__,
@@ -239,6 +182,4 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
     )

@@ -5,55 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import escape_for_model
 
 if TYPE_CHECKING:
     import mcp_types as types
 
-Format = Literal["ansi", "markdown", "plain"]
-
 SHORT = 200
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_RED, _END = "\x1b[31m", "\x1b[0m"
 _TICKS = re.compile("`{3,}")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFormat:
-    format: Format = "plain"
-    highlight: bool = True
-
-    @property
-    def colour(self) -> bool:
-        return self.format == "ansi" and self.highlight
-
-    def code(self, text: str, language: str = "python") -> str:
-        bare = escape_for_model(_COLOURS.sub("", text))
-        if self.format == "markdown" and text:
-            return fenced(bare, language if self.highlight else "")
-        if not self.colour:
-            return bare
-        has_colours = _COLOURS.search(text) is not None
-        return escape_output_keep_colours(text) if has_colours else highlighted(bare, language)
-
-    def traceback(self, text: str) -> str:
-        if not self.colour or _COLOURS.search(text):
-            return self.code(text, "pytb")
-        head, newline, last = escape_for_model(text).rpartition("\n")
-        return f"{head}{newline}{_RED}{last}{_END}" if last else ""
-
-    def output(self, text: str) -> str:
-        if not text:
-            return ""
-        if self.colour:
-            return escape_output_keep_colours(text)
-        bare = escape_output(_COLOURS.sub("", text))
-        return fenced(bare, "text") if self.format == "markdown" else bare
+def strip_colours(text: str) -> str:
+    return _COLOURS.sub("", text)
 
 
 def shorten_line(text: str, most: int = SHORT) -> str:
@@ -61,30 +29,11 @@ def shorten_line(text: str, most: int = SHORT) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def fenced(text: str, language: str) -> str:
-    """Return a Markdown code block that the text cannot close."""
-    ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
-    end = "" if text.endswith("\n") else "\n"
-    return f"{ticks}{language}\n{text}{end}{ticks}"
-
-
-def highlighted(text: str, language: str) -> str:
-    from pygments import highlight
-    from pygments.formatters import TerminalFormatter
-    from pygments.lexers import get_lexer_by_name
-
-    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    return str(highlight(text, lexer, TerminalFormatter())).rstrip("\n")
-
-
-def escape_output_keep_colours(text: str) -> str:
-    pieces: list[str] = []
-    start = 0
-    for code in _COLOURS.finditer(text):
-        pieces += (escape_for_model(text[start : code.start()]), code[0])
-        start = code.end()
-    pieces.append(escape_for_model(text[start:]))
-    return "".join(pieces) + (_END if start else "")
+def fenced(code: str) -> str:
+    """Return a Markdown block of Python that the code cannot close."""
+    ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(code))])
+    end = "" if code.endswith("\n") else "\n"
+    return f"{ticks}python\n{code}{end}{ticks}"
 
 
 Report = Callable[[float, str], Awaitable[None]]

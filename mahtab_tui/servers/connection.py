@@ -184,7 +184,6 @@ class Connection:
                     self._transport(closed),
                     client_info=types.Implementation(name="mahtab-tui", version=__version__),
                     message_handler=self._on_message,
-                    logging_callback=self._logged,
                     cache=None,
                 ) as client:
                     self._client = client
@@ -268,10 +267,6 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self._state.stale = True
 
-    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
-        text = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
-        self._state.messages.add_line(f"{params.level}: {text[:10_000]}")
-
 
 def _about(client: Client) -> str:
     info = client.server_info
@@ -298,8 +293,6 @@ def _describe_error(error: BaseException) -> str:
 LOGIN_SECONDS = 600.0
 _HOST = "127.0.0.1"
 _BACK = "/callback"
-_LONGEST = 16_384
-_BROWSER_SECONDS = 10.0
 
 
 def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
@@ -309,7 +302,7 @@ def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuth
         client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
     )
     provider = OAuthClientProvider(url, metadata, login, login.begin, login.finish)
-    provider.context.token_expiry_time = login.expires
+    provider.context.token_expiry_time = logins.get(url).get("expires")
     return provider
 
 
@@ -318,10 +311,8 @@ class _Login:
         self._url = url
         self._logins = logins
         self._ask = ask
-        login = logins.get(url)
-        self.port: int = login.get("port") or _free_port()
+        self.port: int = logins.get(url).get("port") or _free_port()
         """A server knows the program with this port."""
-        self.expires: float | None = login.get("expires")
         self._leads_to = ""
         self._state = ""
         self._answer: asyncio.Future[AuthorizationCodeResult]
@@ -350,9 +341,7 @@ class _Login:
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self._answer = asyncio.get_running_loop().create_future()
         try:
-            self._listening = await asyncio.start_server(
-                self._visited, _HOST, self.port, limit=_LONGEST
-            )
+            self._listening = await asyncio.start_server(self._visited, _HOST, self.port)
         except OSError as error:
             self._keep(client=None, port=None)  # it introduces itself again with another port
             raise OAuthFlowError(
@@ -366,52 +355,44 @@ class _Login:
             async with asyncio.timeout(LOGIN_SECONDS):
                 return await self._answer
         except TimeoutError:
-            raise OAuthFlowError(
-                f"nobody logged in within {LOGIN_SECONDS / 60:.0f} minutes"
-            ) from None
+            raise OAuthFlowError("nobody logged in in time") from None
         finally:
             self._listening.close()
             self._ask("")
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a request of a browser, which may be on a hostile page."""
-        try:
-            async with asyncio.timeout(_BROWSER_SECONDS):
+        with contextlib.suppress(
+            TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
+            async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(self._answered(head.split(b"\r\n", 1)[0].decode("latin-1")))
+            status, text = self._answered(head.split(b"\r\n", 1)[0].decode("latin-1"))
+            leads_to = f"Location: {self._leads_to}\r\n" if status.startswith("302") else ""
+            more = f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
+            writer.write(f"HTTP/1.1 {status}\r\n{leads_to}{more}\r\n\r\n{text}".encode())
             await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
+        writer.close()
 
-    def _answered(self, request: str) -> bytes:
-        method, _, rest = request.partition(" ")
-        address = urlsplit(rest.partition(" ")[0])
+    def _answered(self, request: str) -> tuple[str, str]:
+        address = urlsplit(request.partition(" ")[2].partition(" ")[0])
         given = {name: values[0] for name, values in parse_qs(address.query).items()}
-        if method == "GET" and address.path == "/":
-            return _response("302 Found", "", f"Location: {self._leads_to}\r\n")
+        if address.path == "/":
+            return "302 Found", ""
         is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
-        if method != "GET" or address.path != _BACK or not is_state:
-            return _response("404 Not Found", "There is nothing here.")
+        if address.path != _BACK or not is_state:
+            return "404 Not Found", "There is nothing here."
         if self._answer.done():
-            return _response("200 OK", "This login is over.")
+            return "200 OK", "This login is over."
         if "code" not in given:
             why = given.get("error_description") or given.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
-            return _response("200 OK", "The login failed. You can close this page.")
+            return "200 OK", "The login failed. You can close this page."
         result = AuthorizationCodeResult(
             code=given["code"], state=given["state"], iss=given.get("iss")
         )
         self._answer.set_result(result)
-        return _response(
-            "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
-        )
-
-
-def _response(status: str, text: str, headers: str = "") -> bytes:
-    more = f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
-    return f"HTTP/1.1 {status}\r\n{headers}{more}\r\n{text}".encode()
+        return "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
 
 
 def _free_port() -> int:

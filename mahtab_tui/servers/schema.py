@@ -250,13 +250,11 @@ def _part(block: ContentBlock) -> dict[str, Any]:
         case "image":
             return {"kind": "picture", "mime": block.mime_type, "data": block.data}
         case "audio":
-            return {"kind": "bytes", "mime": block.mime_type, "data": block.data, "uri": ""}
+            return {"kind": "bytes", "data": block.data}
         case "resource":
-            resource = block.resource
-            if (text := getattr(resource, "text", None)) is not None:
+            if (text := getattr(block.resource, "text", None)) is not None:
                 return {"kind": "text", "text": text}
-            data, mime = getattr(resource, "blob", ""), resource.mime_type or ""
-            return {"kind": "bytes", "mime": mime, "data": data, "uri": str(resource.uri)}
+            return {"kind": "bytes", "data": getattr(block.resource, "blob", "")}
         case "resource_link":
             link = {"uri": str(block.uri), "name": block.name, "mime": block.mime_type}
             return {"kind": "json", "value": link}

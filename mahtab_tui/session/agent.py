@@ -73,10 +73,6 @@ _COMMON = frozenset(
 )
 """Words that say nothing about data."""
 
-Attach = Literal["nothing", "files and variables", "commands too"]
-"""Which mentions are attached. A question from code must attach nothing, because its text may come
-from anywhere."""
-
 
 class SessionAgent:
     """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
@@ -160,7 +156,7 @@ class SessionAgent:
         if not self._warm_up_lock.locked():
             start_thread("agent-warm-up", prepare)
 
-    def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
+    def ask(self, prompt: str, *, attach: bool = False, from_cell: bool = False) -> str:
         """Ask, and wait for the final answer. Raises `ModelError`."""
         prompt = self.secrets.mask(prompt)
         with self.turn(from_cell=from_cell):
@@ -171,8 +167,8 @@ class SessionAgent:
             self.spending.name_question(turn, prompt)
             self._report("thinking", turn)
             try:
-                if attach != "nothing":
-                    self._attach(prompt, turn, commands=attach == "commands too")
+                if attach:
+                    self._attach(prompt, turn)
                 agent = self.agent
             except Exception:
                 self._report("failed", turn)
@@ -273,7 +269,7 @@ class SessionAgent:
     def _serve(self) -> None:
         while (item := self._parts.inbox.next_item("ask")) is not None:
             try:
-                self.ask(item.text, attach="commands too")
+                self.ask(item.text, attach=True)
             except ModelError as error:
                 # The agent could not be created, and nothing has reported that yet.
                 if self._agent is None:
@@ -463,10 +459,10 @@ class SessionAgent:
 
     # The question's context
 
-    def _attach(self, question: str, turn: int, *, commands: bool) -> None:
+    def _attach(self, question: str, turn: int) -> None:
         elements = []
         attachments = self._parts.attachments
-        for attachment in attachments.gather(question, self._withdrawn.is_set, commands=commands):
+        for attachment in attachments.gather(question, self._withdrawn.is_set):
             picture = attachment.picture
             record = UserAttachment(
                 escape_for_model(attachment.text),

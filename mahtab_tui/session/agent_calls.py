@@ -21,7 +21,6 @@ from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell, name_cells
-from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 COLOURS = 4
 
 _NAME = re.compile(r"[^a-z0-9-]+")
+_NO_AGENT = "No agent is in the session."
 
 
 class AgentCallRefused(Exception):
@@ -80,7 +80,6 @@ class JoinedAgent:
     """Whether there is no user to ask."""
     trusted: bool = False
     """Whether its code runs without asking."""
-    paused: bool = False
     gone: bool = False
     calls: set[AgentCall] = field(default_factory=set)
     since: float = field(default_factory=time.monotonic)
@@ -94,21 +93,16 @@ class JoinedAgents:
     def __init__(
         self,
         log: logging.Logger,
-        inbox: Inbox,
         approvals: UserRequests[Decision],
         profile: SessionInfo,
     ) -> None:
         self._log = log
-        self._inbox = inbox
         self._approvals = approvals
         self._info = profile
-        self._lock = threading.Condition()
-        """Notified when an agent is resumed, or a call is cancelled."""
+        self._lock = threading.Lock()
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
         self._colours = itertools.cycle(range(COLOURS))
-        self._pauses: set[str] = set()
-        """Names of paused agents, also of those that have left."""
 
     @property
     def names(self) -> list[str]:
@@ -123,59 +117,34 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent with a unique name. During a pause it is paused too, because the paused
-        agent could come back under another name."""
+        """Add an agent with a unique name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
             names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
             name = next(name for name in names if name not in others)
             agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
-            agent.paused = bool(self._pauses)
-            paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
-        how = "/agents lists all agents, /pause and /disconnect act on one."
-        if agent.paused:
-            self._inbox.hold(name, True)
-            how = f"It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
+        how = "/agents lists all agents, /disconnect disconnects one."
         self._notice(f"{name} has joined the session. {how}")
         return agent
 
-    def remove(self, agent: JoinedAgent, *, stop: bool) -> None:
-        """Remove an agent whose connection is gone, and withdraw its queued calls. stop: also stop
-        its running cell."""
+    def remove(self, agent: JoinedAgent) -> None:
+        """Remove an agent whose connection is gone, and withdraw its queued calls. A running cell
+        continues."""
         with self._lock:
             if agent not in self._agents:
                 return
             self._agents.remove(agent)
             agent.gone = True  # before its calls are listed, so that a new call is refused
             calls = list(agent.calls)
-        self._notify_waiters()
-        goes_on = not stop and any(call.running for call in calls)
+        keeps_running = ""
         for call in calls:
-            if stop or not call.running:
+            if call.running:
+                keeps_running = " Its cell keeps running."
+            else:
                 call.cancel()
-        self._inbox.hold(agent.name, False)  # none of its cells are queued any more
-        keeps_running = " Its cell keeps running." if goes_on else ""
         self._notice(f"{agent.name} has left the session.{keeps_running}")
-
-    def pause(self, name: str = "") -> str:
-        """Pause or resume an agent, or the only one; returns a sentence."""
-        agent = self._find(name)
-        if isinstance(agent, str):
-            if name not in self._pauses:
-                return agent
-            with self._lock:
-                self._pauses.discard(name)
-            return f"{name} is not connected; pause cleared."
-        agent.paused = not agent.paused
-        with self._lock:
-            (self._pauses.add if agent.paused else self._pauses.discard)(agent.name)
-        self._inbox.hold(agent.name, agent.paused)
-        self._notify_waiters()
-        if agent.paused:
-            return f"{agent.name} is paused: its calls wait, even if it rejoins. /pause {agent.name} resumes it."
-        return f"Resumed {agent.name}."
 
     def disconnect(self, name: str = "") -> str:
         agent = self._find(name)
@@ -188,18 +157,8 @@ class JoinedAgents:
 
     def sentence(self) -> str:
         with self._lock:
-            here = [
-                f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells"
-                for agent in self._agents
-            ]
-            gone = sorted(self._pauses - {agent.name for agent in self._agents})
-        sentence = "No agent is in the session."
-        if here:
-            sentence = f"Agents in the session: {'; '.join(here)}."
-        if gone:
-            names = ", ".join(gone)
-            sentence += f" Paused, but not connected: {names}; /pause NAME clears the pause."
-        return sentence
+            here = [f"{agent.name}, {agent.cells} cells" for agent in self._agents]
+        return f"Agents in the session: {'; '.join(here)}." if here else _NO_AGENT
 
     def close(self) -> None:
         with self._lock:
@@ -209,16 +168,6 @@ class JoinedAgents:
 
     def new_call(self) -> str:
         return f"guest-{next(self._numbers)}"
-
-    def wait_while_paused(self, call: AgentCall) -> None:
-        """Raises `AgentCallRefused`."""
-        agent = call.agent
-        if agent.paused:
-            call.report("the user has paused you")
-        with call.stoppable(self._notify_waiters), self._lock:
-            self._lock.wait_for(lambda: call.cancelled or agent.gone or not agent.paused)
-        if call.cancelled or agent.gone:
-            raise AgentCallRefused("The call was cancelled.")
 
     def request_approval(
         self,
@@ -244,17 +193,13 @@ class JoinedAgents:
         agent.trusted = agent.trusted or (is_code and decision.action == "all")
         return decision.code or code
 
-    def _notify_waiters(self) -> None:
-        with self._lock:
-            self._lock.notify_all()
-
     def _find(self, name: str) -> JoinedAgent | str:
         with self._lock:
             found = [agent for agent in self._agents if not name or agent.name == name]
         if len(found) == 1:
             return found[0]
         here = ", ".join(self.names)
-        return f"Which one? In the session: {here}." if here else "No agent is in the session."
+        return f"Which one? In the session: {here}." if here else _NO_AGENT
 
     def _notice(self, text: str) -> None:
         emit(self._log, Notice(text))
@@ -326,7 +271,8 @@ class AgentCalls:
             raise AgentCallRefused(f"The session knows no {what!r}.")
         call.agent.calls.add(call)
         try:
-            self._session.joined_agents.wait_while_paused(call)
+            if call.agent.gone:
+                raise AgentCallRefused("The call was cancelled.")
             answer = to_jsonable_python(served(call, **args))
             return self._session.secrets.redact_value(answer)
         except AgentCallRefused:

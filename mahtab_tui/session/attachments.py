@@ -1,30 +1,24 @@
-"""Attachments of a question: files, folders, variables, pictures, and output of commands."""
+"""Attachments of a question: files, variables and pictures."""
 
 from __future__ import annotations
 
 import base64
 import io
-import itertools
 import os
 import re
-import signal
 import stat
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import UserAttachment
-from mahtab_tui.bus.terminal_screen import escape_output
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.values import Completions
-from mahtab_tui.knowledge.code import CodeError, list_files
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
     HEAD,
@@ -38,83 +32,49 @@ from mahtab_tui.llm.pictures import (
 )
 from mahtab_tui.session.loading import HEAD_BYTES, guess_encoding
 from mahtab_tui.session.variables import PrivateNames
-from mahtab_tui.system import tie_to_parent
 
 # Mentions in a question
 
-_LINES = r":[0-9]{1,9}(?:-[0-9]{0,9})?"
 _MENTION = re.compile(
-    rf"""(?<![^\s(\[{{,;"'])(?:
-        @"(?P<quoted>[^"\n]+)"(?P<lines>{_LINES}(?![0-9]))?
+    r"""(?<![^\s(\[{,;"'])(?:
+        @"(?P<quoted>[^"\n]+)"
       | @(?P<path>[^\s"'`]+)
       | \$(?P<name>[^\W\d]\w*)
-      | !`(?P<command>[^`\n]+)`
     )""",
     re.VERBOSE,
 )
-_WITH_LINES = re.compile(rf"(.+?)({_LINES})")
-_UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
+_UNQUOTED = re.compile(r"""[^\s"'`]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(
     r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
 )
+_CELL = re.compile("cell:([0-9]{1,9})")
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
 _LONGEST_PARTIAL = 1_000
 """Characters before the cursor to search for the start of a mention."""
-CELL = "cell"
-"""``@cell:3`` mentions the pictures displayed by cell 3."""
-_CELLS = 20
-"""Maximum number of cells in one mention."""
 
 
 class Mention(NamedTuple):
-    kind: Literal["path", "variable", "command"]
+    kind: Literal["path", "variable"]
     name: str
-    start: int | None = None
-    end: int | None = None
-    """First and last line of a file, from 1."""
 
     @property
     def label(self) -> str:
         if self.kind == "variable":
             return f"${self.name}"
-        if self.kind == "command":
-            return f"!`{self.name}`"
-        name = self.name if _UNQUOTED.fullmatch(self.name) else f'"{self.name}"'
-        if self.start is None:
-            return f"@{name}"
-        end = "" if self.end == self.start else f"-{'' if self.end is None else self.end}"
-        return f"@{name}:{self.start}{end}"
-
-    @property
-    def cells(self) -> range:
-        start = self.start or 0
-        end = start if self.end is None else self.end
-        return range(start, min(start + _CELLS, end + 1))
+        return f"@{self.name}" if _UNQUOTED.fullmatch(self.name) else f'@"{self.name}"'
 
 
 def find_mentions(question: str) -> list[Mention]:
     """Return the mentions in order, without duplicates. They need not exist: an ``@`` may also be a
     decorator."""
-    found = map(_parse_mention, _MENTION.finditer(question))
-    return list(dict.fromkeys(mention for mention in found if mention.name))
-
-
-def _parse_mention(found: re.Match[str]) -> Mention:
-    if found["name"]:
-        return Mention("variable", found["name"])
-    if found["command"]:
-        return Mention("command", found["command"].strip())
-    path, lines = found["quoted"], found["lines"]
-    if path is None:
-        path = found["path"].rstrip(_CLOSING)
-        if with_lines := _WITH_LINES.fullmatch(path):
-            path, lines = with_lines.groups()
-    if not lines:
-        return Mention("path", path)
-    first, several, last = lines[1:].partition("-")
-    start = max(1, int(first))
-    return Mention("path", path, start, (int(last) if last else None) if several else start)
+    mentions = (
+        Mention("variable", found["name"])
+        if found["name"]
+        else Mention("path", found["quoted"] or found["path"].rstrip(_CLOSING))
+        for found in _MENTION.finditer(question)
+    )
+    return list(dict.fromkeys(mention for mention in mentions if mention.name))
 
 
 def is_large(text: str) -> bool:
@@ -152,15 +112,8 @@ def partial_mention(text: str) -> PartialMention | None:
 
 LONGEST = 60_000
 """Maximum characters of an attachment."""
-COMMAND_SECONDS = 30.0
 _MOST_BYTES = 50_000_000
 """Maximum bytes to read from a file."""
-_MOST_PRINTED = 10_000_000
-"""Maximum bytes that a command may print."""
-_OUTLINED = 300
-"""Maximum number of files of a folder to list."""
-_LISTING_SECONDS = 5.0
-_MOST_COUNTED = 5_000
 
 
 def format_size(count: float) -> str:
@@ -181,28 +134,16 @@ def open_without_links(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def read_text(path: Path, mention: Mention, size: str) -> tuple[str, str]:
-    """Return the text of a file or of some of its lines, and its size in words. Raises `OSError`
-    and `BinaryFile`."""
+def read_text(path: Path) -> str:
+    """Raises `OSError` and `BinaryFile`."""
     with open_without_links(path) as file:
         data = file.read(_MOST_BYTES)
         more = os.fstat(file.fileno()).st_size - len(data)
     encoding = guess_encoding(data[:HEAD_BYTES])
     if not encoding:
         raise BinaryFile
-    text = data.decode(encoding, "replace")
-    if mention.start is None:
-        rest = f"\n[… {more:,} bytes left out]" if more > 0 else ""
-        return shorten_middle(text) + rest, size
-    end = None if mention.end is None else max(mention.start, mention.end)
-    lines = list(itertools.islice(io.StringIO(text, newline="\n"), mention.start - 1, end))
-    if not lines:
-        where = f" in its first {format_size(_MOST_BYTES)}" if more > 0 else ""
-        return f"[the file has no such lines{where}]", "0 lines"
-    content = "".join(lines)
-    if len(content) > LONGEST:
-        content = f"{content[:LONGEST]}\n[… the rest is left out]"
-    return content, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+    rest = f"\n[… {more:,} bytes left out]" if more > 0 else ""
+    return shorten_middle(data.decode(encoding, "replace")) + rest
 
 
 def shorten_middle(text: str) -> str:
@@ -210,67 +151,6 @@ def shorten_middle(text: str) -> str:
         return text
     head, tail = LONGEST * 2 // 3, LONGEST // 3
     return f"{text[:head]}\n[… {len(text) - LONGEST:,} characters left out …]\n{text[-tail:]}"
-
-
-def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """List the source files below a folder with their sizes; also returns their number in words.
-    Raises `OSError`."""
-    try:
-        found, is_part = list_files(folder, _MOST_COUNTED, _LISTING_SECONDS, stopped)
-    except CodeError as error:
-        raise OSError(0, str(error)) from None
-    lines, count = [], len(found)
-    for path in found[:_OUTLINED]:
-        try:
-            lines.append(f"{path}  {format_size(os.stat(folder / path).st_size)}")
-        except OSError:
-            lines.append(path)
-    if is_part:
-        lines.append("[… listing the files took too long: there may be more]")
-    if count > _OUTLINED:
-        lines.append(f"… and {count - _OUTLINED:,} files more")
-    return "\n".join(lines) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
-
-
-def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Return a command's output, and its exit code or size in words. It is killed with its children
-    after `COMMAND_SECONDS`."""
-    with tempfile.TemporaryFile() as output:
-        running = subprocess.Popen(
-            tie_to_parent(["/bin/sh", "-c", command]),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        ends_at, why = time.monotonic() + COMMAND_SECONDS, ""
-        while not why:
-            try:
-                running.wait(0.05)
-                break
-            except subprocess.TimeoutExpired:
-                if stopped():
-                    why = "stopped"
-                elif time.monotonic() > ends_at:
-                    why = f"stopped after {COMMAND_SECONDS:.0f} s"
-                elif output.seek(0, os.SEEK_END) > _MOST_PRINTED:
-                    why = "stopped: it prints too much"
-        if why:
-            with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-        size = output.seek(0, os.SEEK_END)
-        output.seek(0)
-        data = output.read(_MOST_PRINTED)  # of more, if it printed fast
-    text = escape_output(shorten_middle(data.decode(errors="replace")))
-    ended = why or (f"exit code {running.returncode}" if running.returncode else "")
-    parts = text.rstrip("\n"), f"[{ended}]" if ended else ""
-    return "\n".join(filter(None, parts)), ended or format_size(size)
-
-
-CellPictures = Callable[[int], Sequence[str]]
-"""Returns the pictures (base64) that a cell has displayed. Raises `StoreError`."""
 
 
 def measure_file(path: Path) -> str | None:
@@ -326,7 +206,7 @@ class _Found(NamedTuple):
     """Something that a question mentions, and how to load it."""
 
     chip: MentionChip
-    load: Callable[[Callable[[], bool]], list[Attachment]]
+    load: Callable[[], Attachment] | None
 
 
 def render_attachment(record: UserAttachment) -> str:
@@ -341,16 +221,17 @@ class Attachments:
     def __init__(
         self,
         kernel: Kernel,
-        pictures: CellPictures = lambda cell: (),
+        pictures: Callable[[int], Sequence[str]] = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
+        """pictures: returns what a cell has displayed, as base64."""
         self._kernel = kernel
         self._cell_pictures = pictures
         self._private = private
 
     def chips(self, question: str) -> list[MentionChip]:
-        """Preview attachments: only the heads of pictures are read, and no command runs."""
-        return [found.chip for _, found in self._find_all(question)]
+        """Preview attachments: only the heads of pictures are read."""
+        return [found.chip for found in self._find_all(question)]
 
     def complete(self, question: str, cursor: int) -> Completions:
         """Complete the mention at the cursor. Raises `KernelError`."""
@@ -369,30 +250,27 @@ class Attachments:
         )
         return Completions(cursor - (len(code) - found.start), items, found.more)
 
-    def gather(
-        self, question: str, stopped: Callable[[], bool], *, commands: bool
-    ) -> list[Attachment]:
+    def gather(self, question: str, stopped: Callable[[], bool]) -> list[Attachment]:
         """Collect the attachments of a question. What does not exist counts as words, unless it
         looks like a path."""
         attachments: list[Attachment] = []
         pictures, room = 0, MOST_CHARACTERS
-        for mention, found in self._find_all(question):
-            if stopped() or (mention.kind == "command" and not commands):
-                continue
-            for attachment in _load(found, stopped):
-                problem = ""
-                pictures += attachment.picture is not None
-                if attachment.picture is not None and pictures > MOST:
-                    problem = f"at most {MOST} pictures go with a question"
-                elif len(attachment.text) > room:
-                    problem = f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
-                if problem:
-                    attachment = Attachment(attachment.label, "", problem=problem)
-                room -= len(attachment.text)
-                attachments.append(attachment)
+        for found in self._find_all(question):
+            if stopped():
+                break
+            attachment, problem = _load(found), ""
+            pictures += attachment.picture is not None
+            if attachment.picture is not None and pictures > MOST:
+                problem = f"at most {MOST} pictures go with a question"
+            elif len(attachment.text) > room:
+                problem = f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
+            if problem:
+                attachment = Attachment(attachment.label, "", problem=problem)
+            room -= len(attachment.text)
+            attachments.append(attachment)
         return attachments
 
-    def _find_all(self, question: str) -> Iterator[tuple[Mention, _Found]]:
+    def _find_all(self, question: str) -> Iterator[_Found]:
         mentions = find_mentions(question)
         variables: dict[str, str] = {}
         if any(mention.kind == "variable" for mention in mentions):
@@ -403,31 +281,17 @@ class Attachments:
                 }
         for mention in mentions:
             try:
+                if cell := _CELL.fullmatch(mention.name):
+                    yield from self._find_pictures(mention.label, int(cell[1]))
+                    continue
                 if mention.kind == "variable":
                     found = self._find_variable(mention, variables)
-                elif mention.kind == "command":
-                    found = self._find_command(mention, question)
-                elif mention.name == CELL and mention.start is not None:
-                    found = self._find_cells(mention)
                 else:
                     found = self._find_path(mention)
             except (NotAttached, PictureError, StoreError) as error:
-                missing = MentionChip(mention.label, str(error), missing=True)
-                found = _Found(missing, lambda stopped: [])
+                found = _Found(MentionChip(mention.label, str(error), missing=True), None)
             if found is not None:
-                yield mention, found
-
-    def _find_command(self, mention: Mention, question: str) -> _Found:
-        if is_large(question):
-            # It may be part of a pasted text that the editor shows collapsed, which nobody has
-            # read.
-            raise NotAttached("not run: the question is long")
-
-        def load(stopped: Callable[[], bool]) -> list[Attachment]:
-            text, size = run_command(mention.name, self._kernel.info().local_folder, stopped)
-            return [Attachment(mention.label, size, text)]
-
-        return _Found(MentionChip(mention.label, "runs when sent"), load)
+                yield found
 
     def _find_path(self, mention: Mention) -> _Found | None:
         info = self._kernel.info()
@@ -445,24 +309,16 @@ class Attachments:
             if "/" in mention.name or "." in mention.name.strip("."):
                 raise NotAttached(f"no such file{here}") from None
             return None
-        picture = size is not None
-        if stat.S_ISDIR(about.st_mode):
-            size = "folder"
-        elif not stat.S_ISREG(about.st_mode):
+        if not stat.S_ISREG(about.st_mode):
             raise NotAttached("not a file")
-        elif size is None:
-            size = f"{'of ' * (mention.start is not None)}{format_size(about.st_size)}"
         arrow = f"→ {link_to}, " * bool(link_to)
-        chip = MentionChip(mention.label, f"{arrow}{size}{here}", picture=picture)
+        words = f"{arrow}{size or format_size(about.st_size)}{here}"
+        chip = MentionChip(mention.label, words, picture=size is not None)
 
-        def load(stopped: Callable[[], bool]) -> list[Attachment]:
-            if picture:
-                return [_picture_attachment(chip.label, _read_picture(path))]
-            if path.is_dir():
-                text, size = outline(path, stopped)
-            else:
-                text, size = read_text(path, mention, chip.size)
-            return [Attachment(chip.label, size, text)]
+        def load() -> Attachment:
+            if chip.picture:
+                return _picture_attachment(chip.label, _read_picture(path))
+            return Attachment(chip.label, chip.size, read_text(path))
 
         return _Found(chip, load)
 
@@ -480,7 +336,7 @@ class Attachments:
             width, height = measured
             size = f"{width:,} × {height:,} px" if width else "drawn when sent"
             chip = MentionChip(label, f"{variables[name]}, {size}", picture=True)
-        return _Found(chip, lambda stopped: [self._attach_variable(name, chip)])
+        return _Found(chip, lambda: self._attach_variable(name, chip))
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
         """Drawing a variable's picture may run its own code."""
@@ -502,40 +358,35 @@ class Attachments:
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
 
-    def _find_cells(self, mention: Mention) -> _Found:
-        if self._private is not None and any(map(self._private.is_private_cell, mention.cells)):
+    def _find_pictures(self, label: str, cell: int) -> Iterator[_Found]:
+        if self._private is not None and self._private.is_private_cell(cell):
             raise NotAttached("not sent: it uses a private variable")
-        shown = [data for cell in mention.cells for data in self._cell_pictures(cell)]
+        shown = self._cell_pictures(cell)
         if not shown:
             raise NotAttached("it has shown no picture")
-        label, several = mention.label, len(shown) > 1
-
-        def load(stopped: Callable[[], bool]) -> list[Attachment]:
-            return [
-                _picture_attachment(
-                    f"{label} ({number} of {len(shown)})" if several else label,
-                    base64.b64decode(data),
-                )
-                for number, data in enumerate(shown, 1)
-            ]
-
-        size = f"{len(shown)} pictures" if several else "1 picture"
-        return _Found(MentionChip(label, size, picture=True), load)
+        for number, data in enumerate(shown, 1):
+            each = f"{label} ({number} of {len(shown)})" if len(shown) > 1 else label
+            chip = MentionChip(each, "picture", picture=True)
+            yield _Found(chip, partial(_picture_from_base64, each, data))
 
 
-def _load(found: _Found, stopped: Callable[[], bool]) -> list[Attachment]:
+def _picture_from_base64(label: str, data: str) -> Attachment:
+    return _picture_attachment(label, base64.b64decode(data))
+
+
+def _load(found: _Found) -> Attachment:
     label, size = found.chip.label, found.chip.size
-    if found.chip.missing:
-        return [Attachment(label, "", problem=size)]
+    if found.load is None:
+        return Attachment(label, "", problem=size)
     try:
-        return found.load(stopped)
+        return found.load()
     except BinaryFile:
-        return [Attachment(label, size, problem="a binary file")]
+        return Attachment(label, size, problem="a binary file")
     except (KernelError, PictureError) as error:
         why = str(error)
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte in a command
-        why = f"cannot be read: {error.strerror if isinstance(error, OSError) else error}"
-    return [Attachment(label, "", problem=why)]
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    return Attachment(label, "", problem=why)
 
 
 def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.logger import setup_logging
@@ -21,7 +20,7 @@ from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.models import Models, Suggestions
+from mahtab_tui.session.models import Models
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
@@ -39,7 +38,7 @@ _PARTS = {
     "program": ("How to work here", ""),
     "instructions": ("Your instructions", "/instructions"),
     "skills": ("Names of skills", "/skills"),
-    "loaded-skills": ("Loaded skills", "/unload"),
+    "loaded-skills": ("Loaded skills", "/skills"),
     "mcp-servers": ("MCP servers", "/mcp"),
     "earlier-conversation": ("Summary of earlier questions", "/compact"),
     "words": ("Questions, answers, code", "/compact, or m on it"),
@@ -134,13 +133,7 @@ class Components:
         self.attachments = Attachments(self.kernel, pictures, self.private)
         self.agent = SessionAgent(self)
         self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(log, self.inbox, self.approvals, self.info)
-        self.suggestions: Suggestions | None = None
-        if suggesting := settings.suggestion_model:
-            make = partial(self.models.make, suggesting, thinking=False)
-            self.suggestions = Suggestions(
-                log, make, self.private.variables, self.spending, self.secrets
-            )
+        self.joined_agents = JoinedAgents(log, self.approvals, self.info)
         self.servers = ServerCalls(self) if settings.mcp else None
         self.host = SessionKernelHost(self)
         self.notebook: Notebook | None = None

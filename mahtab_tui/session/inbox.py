@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
+from mahtab_tui.bus.records import Hide, Queue, QueueItem, Replace, emit
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import question_title
 from mahtab_tui.store.session_index import rename_session as rename_saved
@@ -31,10 +31,6 @@ class Entries:
     def hide(self, entry: str, hidden: bool) -> None:
         """Hide an entry from the model from the next question on, or show it again."""
         emit(self._log, Hide(entry=entry, hidden=hidden))
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        """Pin an entry to the top of the transcript."""
-        emit(self._log, Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str) -> None:
         """Remove an entry, and everything after it, from the model's conversation."""
@@ -86,7 +82,6 @@ class Inbox:
         self._numbers = itertools.count(1)
         self._closed = False
         self._reported: list[Item] = []
-        self._paused_parties: set[str] = set()
 
     def put(self, mode: Mode, text: str) -> int:
         """Add an input of the user; returns its id."""
@@ -131,7 +126,7 @@ class Inbox:
             self._serving.discard(mode)
             while not self._closed:
                 for item in self._items:
-                    if item.mode == mode and item.party not in self._paused_parties:
+                    if item.mode == mode:
                         self._items.remove(item)
                         self._serving.add(mode)
                         self._report()
@@ -150,12 +145,6 @@ class Inbox:
             item.withdrawn()
         return item
 
-    def hold(self, party: str, on: bool) -> None:
-        with self._changed:
-            (self._paused_parties.add if on else self._paused_parties.discard)(party)
-            self._changed.notify_all()
-            self._report()
-
     @property
     def idle(self) -> bool:
         with self._changed:
@@ -167,12 +156,8 @@ class Inbox:
             self._changed.notify_all()
 
     def _report(self) -> None:
-        """Log the inputs that wait behind another one or are held back."""
-        waiting = [
-            item
-            for item in self._items
-            if item.mode in self._serving or item.party in self._paused_parties
-        ]
+        """Log the inputs that wait behind another one."""
+        waiting = [item for item in self._items if item.mode in self._serving]
         if waiting != self._reported:
             self._reported = waiting
             items = (QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)

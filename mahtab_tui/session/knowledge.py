@@ -99,7 +99,6 @@ class Knowledge:
             self._warn,
             lambda: self.read_instructions().texts(),
             self._listed_servers,
-            self.semantic_index,
         )
 
     @property
@@ -110,9 +109,7 @@ class Knowledge:
     def _make_semantic_index(self) -> SemanticIndex:
         from mahtab_tui.knowledge.semantic_index import SemanticIndex
         from mahtab_tui.llm.embedding import EmbeddingModel
-        from mahtab_tui.store.session_search import Vectors
 
-        path = None if self._no_trace else home_folder() / "vectors.db"
         settings = self._settings
         model = EmbeddingModel(
             settings.embedding_model or "",
@@ -122,8 +119,7 @@ class Knowledge:
             api_keys=settings.model_access()["api_keys"],
             timeout=settings.model_timeout,
         )
-        redact = self._secrets.redact_for_model
-        return SemanticIndex(model, lambda: Vectors(path, self._warn), redact, self._warn)
+        return SemanticIndex(model, self._secrets.redact_for_model, self._warn)
 
     def _count_usage(self, used: Usage) -> None:
         self._spending.count(used)
@@ -159,8 +155,6 @@ class Knowledge:
 
     def close(self) -> None:
         """Stop the MCP servers, and wait for them briefly."""
-        if self._semantic_index.made:
-            self._semantic_index.get().close()
         if self._servers.made:
             self._servers.get().close()
 

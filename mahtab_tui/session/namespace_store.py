@@ -233,11 +233,6 @@ class NamespaceStore:
             self._writer.join(self._write_seconds)
 
     @property
-    def missing(self) -> frozenset[str]:
-        """Names that could not be restored."""
-        return frozenset(self._missing)
-
-    @property
     def can_restore(self) -> bool:
         return self._writer.ident is not None and not self._closing
 

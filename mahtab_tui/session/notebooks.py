@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.conversation import Cell, Entry
@@ -21,7 +19,7 @@ from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
-    LONGEST,
+    ASIDES,
     Conversation,
     NothingToExport,
     Selected,
@@ -46,89 +44,58 @@ class ExportError(Exception):
     """The message is a sentence."""
 
 
-class ExportRequest(NamedTuple):
-    """folder: the base of a relative path. shown: leave out what is hidden, replaced or undone.
-    whole: do not limit outputs."""
-
-    file: Path
-    folder: Path
-    shown: bool = False
-    whole: bool = False
-
-    @property
-    def path(self) -> Path:
-        return self.folder / self.file
-
-
 _FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
 
 
-def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
-    """Parse ``[FILE] [shown] [whole]``, in any order. Raises `ExportError`."""
-    try:
-        words = shlex.split(typed)
-    except ValueError:
-        raise ExportError('A quotation mark is not closed: /export "my report.html"') from None
-    files = [word for word in words if word not in ("shown", "whole")]
-    for file in files:
-        if not file.lower().endswith(ENDINGS):
-            raise ExportError(f"{_FORMATS} {file} has none of them.")
-    if len(files) > 1:
-        raise ExportError("Name one file, as in /export report.html.")
+def parse_export(typed: str, session_name: str) -> Path:
+    """Raises `ExportError`."""
     # The name may come from an untrusted file, and must not lead to another folder.
     own = Path(session_name).name.lstrip("~.") or "session"
-    file = os.path.expanduser(files[0] if files else f"{own}.ipynb")
-    return ExportRequest(Path(file), folder, "shown" in words, "whole" in words)
+    file = os.path.expanduser(typed.strip().strip("\"'") or f"{own}.ipynb")
+    if not file.lower().endswith(ENDINGS):
+        raise ExportError(f"{_FORMATS} {file} has none of them.")
+    return Path(file)
 
 
-def export(session: Session, order: ExportRequest) -> None:
-    """Export on a thread, replacing the file; a notice reports the outcome."""
+def export(session: Session, file: Path, folder: Path) -> None:
+    """Export on a thread, replacing the file; a notice reports the outcome. folder: the base of a
+    relative path."""
 
     def work() -> None:
         try:
-            conversation = Conversation(session.all_records(), asides=True)
+            conversation = Conversation(session.all_records())
             conversation.mask_texts(session.secrets.redact_for_model)
-            longest = sys.maxsize if order.whole else LONGEST
-            chosen = select(conversation, session.saved_id, shown=order.shown, longest=longest)
-            write(chosen, order.path, over=True)
-            session.notice(chosen.sentence(str(order.file)))
+            chosen = select(conversation)
+            write(chosen, folder / file, over=True)
+            session.notice(chosen.sentence(str(file)))
         except (StoreError, NothingToExport) as error:
             session.notice(str(error), "warning")
         except OSError as error:
-            session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
+            session.notice(f"{file} cannot be written: {error.strerror}.", "error")
 
     start_thread("export", work)
 
 
 def export_session(
-    row: SessionRow,
-    path: Path,
-    mask: Callable[[str], str],
-    *,
-    shown: bool = False,
-    whole: bool = False,
-    over: bool = False,
+    row: SessionRow, path: Path, mask: Callable[[str], str], *, over: bool = False
 ) -> str:
     """Export a saved session, and return a sentence about it. Raises `StoreError`,
     `NothingToExport`, `OSError`, and `FileExistsError` unless `over`."""
     if path.suffix.lower() not in ENDINGS:
         raise NothingToExport(_FORMATS)
     page = load_records(database(), row.id, limit=ALL)
-    conversation = Conversation((record for _, record in page.records), asides=True)
+    conversation = Conversation(record for _, record in page.records)
     private = PrivateTexts()
     private.add(conversation.private_texts())
     conversation.mask_texts(mask)
     conversation.mask_texts(lambda text: mask_spans(text, private.spans(text)))
-    chosen = select(conversation, row.id, shown=shown, longest=sys.maxsize if whole else LONGEST)
+    chosen = select(conversation)
     write(chosen, path, over=over)
     sentence = chosen.sentence(str(path))
     if page.unreadable:
         sentence += f" {page.unreadable:,} records cannot be read and are left out."
     return sentence
 
-
-LONGEST_FILE = 1_000_000
-"""Maximum characters of one cell's output to write."""
 
 PAUSE = 2.0
 """Seconds between a change and updating the file."""
@@ -196,6 +163,8 @@ class Notebook(logging.Handler):
         self.problem = ""
         """Why the file could not be written, as a sentence."""
         self._ended = False
+        self.confirmed = not file.language
+        """Whether the user has agreed to run cells of another language."""
         for record in reversed(past):
             if isinstance(record, records.NotebookFile):
                 self._resume(file, record, past)
@@ -221,6 +190,11 @@ class Notebook(logging.Handler):
         # The session's additions are at the file's end, and are written anew.
         self._file = replace(file, content={**file.content, "cells": file.cells[: opened.cells]})
         self._changes = sum(isinstance(record, _CHANGES) for record in past[past.index(written) :])
+
+    @property
+    def language(self) -> str:
+        """Empty for Python."""
+        return self._file.language
 
     @property
     def path(self) -> Path:
@@ -285,9 +259,9 @@ class Notebook(logging.Handler):
                 emit(self._log, stored)
 
     def stored_output(self, number: int) -> str | None:
-        """Return the whole stored output of a cell, if it still exists."""
+        """Return the stored output of a cell, if it still exists."""
         try:
-            return "".join(output.text for output in cell_outputs(self._cell(number), whole=True))
+            return "".join(output.text for output in cell_outputs(self._cell(number)))
         except CellNotFound:
             return None
 
@@ -377,11 +351,11 @@ class Notebook(logging.Handler):
             sentence = ""
             if now not in (self._digest, ""):
                 copy = writing.free_name(self.path)
-                self._digest = writing.write_text(copy, text)
+                self._digest = writing.write_text(copy, text, self._file.style.encoding)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
                 self._file = replace(self._file, path=copy)
             elif now != self._digest or not same:
-                self._digest = writing.write_text(self.path, text)
+                self._digest = writing.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
             if sentence:
                 self._content = content
@@ -421,11 +395,6 @@ class Notebook(logging.Handler):
         if self._timer is not None:
             self._timer.cancel()
 
-    def save_copy(self, path: Path) -> None:
-        with self._lock:
-            text = writing.render_text(self._file, self._build_content())
-            writing.write_text(path, text)
-
     def _fold(self) -> None:
         while self._new_records:
             record = self._new_records.popleft()
@@ -444,11 +413,13 @@ class Notebook(logging.Handler):
         ran, besides = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
+            if isinstance(entry, ASIDES):
+                continue
             if not has_run(entry) or (entry.status and entry.cell_number not in numbers):
                 besides.append(entry)
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(besides, "", "", conversation.private, LONGEST_FILE)
+        selected = Selected(besides, "", conversation.private)
         redact = self._secrets.redact_for_model
         return writing.merge_content(self._file, ran, besides, selected, redact)

@@ -157,8 +157,6 @@ class Session(Parts):
             self.kernel.close()
         self.searches.close()
         self.knowledge.close()
-        if self.suggestions is not None:
-            self.suggestions.close()
         if not leave:  # otherwise its cell continues
             self.cell_thread.close()
         if self.notebook is not None:
@@ -254,13 +252,6 @@ class Session(Parts):
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """Explain the name at the cursor. Waits. Raises `KernelError`."""
         return self.kernel.explain(code, cursor)
-
-    @property
-    def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
-        """Return `Suggestions.suggest`; None if no suggestion model is set."""
-        if not self.settings.suggestion_model or self.suggestions is None:
-            return None
-        return self.suggestions.suggest
 
     def mask(self, text: str) -> str:
         return self.secrets.mask(text) if self.built or self.settings.secrets() else text

@@ -11,7 +11,7 @@ import stat
 import struct
 import sys
 import threading
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -38,8 +38,8 @@ BACKLOG = 2_000
 CHARACTERS = 20_000_000
 """Maximum number and characters of recent records to keep."""
 
-JOINED = 100_000
-"""Characters up to which pieces of a stream are joined to one record."""
+JOINED, PIECES = 100_000, 100
+"""Characters up to which pieces of a stream are joined to one record, and how many are kept."""
 
 Feed = queue.Queue[Record | None]
 """None marks the end."""
@@ -52,12 +52,10 @@ class Broadcast(logging.Handler):
         super().__init__()
         self._mutex = threading.Lock()
         """A new watcher gets each record exactly once."""
-        self._past: OrderedDict[int, Record] = OrderedDict()
-        """By a number, so that pieces are removed without a search."""
-        self._numbers = itertools.count()
-        self._open_streams: dict[str, list[int]] = {}
-        """Numbers in `_past` of each open stream's pieces."""
+        self._past: deque[Record] = deque()
+        self._open_streams: dict[str, deque[Stream]] = {}
         self._characters = 0
+        """Of `_past`."""
         self._feeds: set[Feed] = set()
         for record in past:
             self._store(record)
@@ -74,7 +72,7 @@ class Broadcast(logging.Handler):
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
-            for each in self._past.values():
+            for each in itertools.chain(self._past, *self._open_streams.values()):
                 feed.put_nowait(each)
             self._feeds.add(feed)
         return feed
@@ -87,36 +85,19 @@ class Broadcast(logging.Handler):
     def _store(self, record: Record) -> None:
         key = stream_key(record)
         if not isinstance(record, Stream):
-            self._drop_pieces(key)
-            self._append(record)
+            self._open_streams.pop(key, None)
+            self._past.append(record)
+            self._characters += _record_size(record)
+            while len(self._past) > BACKLOG or self._characters > CHARACTERS:
+                self._characters -= _record_size(self._past.popleft())
         elif isinstance(record, records.AssistantChatStream) and record.fresh:
-            self._drop_pieces(key)
+            self._open_streams.pop(key, None)
         elif key:
-            number, last = next(reversed(self._past.items()), (0, None))
-            if (
-                isinstance(last, Stream)
-                and last.stream == record.stream
-                and len(last.text) < JOINED
-            ):
-                self._past[number] = last.changed(text=last.text + record.text)
-                self._characters += len(record.text)
+            pieces = self._open_streams.setdefault(key, deque(maxlen=PIECES))
+            if pieces and pieces[-1].stream == record.stream and len(pieces[-1].text) < JOINED:
+                pieces[-1] = pieces[-1].changed(text=pieces[-1].text + record.text)
             else:
-                self._open_streams.setdefault(key, []).append(self._append(record))
-        while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-            number, oldest = self._past.popitem(last=False)
-            self._characters -= _record_size(oldest)
-            if isinstance(oldest, Stream):
-                self._open_streams[stream_key(oldest)].remove(number)
-
-    def _append(self, record: Record) -> int:
-        number = next(self._numbers)
-        self._past[number] = record
-        self._characters += _record_size(record)
-        return number
-
-    def _drop_pieces(self, key: str) -> None:
-        for number in self._open_streams.pop(key, ()):
-            self._characters -= _record_size(self._past.pop(number))
+                pieces.append(record)
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
@@ -295,8 +276,7 @@ class AgentService:
     def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            stop = self.session.settings.agent_gone == "stop"
-            self.session.joined_agents.remove(agent, stop=stop)
+            self.session.joined_agents.remove(agent)
 
 
 class ShareServer(AgentService):

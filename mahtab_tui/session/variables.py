@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.conversation import RanCell, steps_for
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
     Namespace,
@@ -55,13 +54,16 @@ class VariableHistory(logging.Handler):
                 (change.name, change.change) for change in record.changes
             )
 
-    def code_for(self, name: str, missing: Collection[str]) -> str:
-        """Return the cells that made a variable and what it needs, as one cell. missing: variables
-        that do not exist now."""
-        cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
-        steps = [RanCell(cell, self.codes[cell], self._changes[cell]) for cell in cells]
-        chosen = steps_for(name, steps, missing.__contains__)
-        return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
+    def code_for(self, name: str) -> str:
+        """Return the cells that gave a variable its last value, as one cell."""
+        cells: list[int] = []
+        for cell in sorted(self._changes.keys() & self.codes.keys() - self._undone):
+            change = self._changes[cell].get(name)
+            if change in ("added", "rebound", "deleted"):
+                cells.clear()
+            if change not in (None, "deleted"):
+                cells.append(cell)
+        return "\n\n".join(f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in cells)
 
 
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."

@@ -36,7 +36,7 @@ class McpServer(BaseModel):
     def _no_text(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(
-                "a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit"
+                "a server is a table: write [mcp.NAME] with command or url into the file"
             )
         return value
 

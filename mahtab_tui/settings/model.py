@@ -120,9 +120,6 @@ class Settings(BaseSettings):
         None,
         description="A cheaper model for summaries, and for checking runs if `reflection` says so",
     )
-    suggestion_model: str | None = Field(
-        None, description="A cheap model for inline suggestions; if not set, nothing is suggested"
-    )
     sub_model: str | None = Field(
         None, description="A cheaper model for the parts of a search by rlm()"
     )
@@ -193,7 +190,7 @@ class Settings(BaseSettings):
     max_usd: float | None = Field(
         None,
         gt=0,
-        description="US dollars a session may cost: questions, checks, suggestions and searches",
+        description="US dollars a session may cost: questions, checks and searches",
     )
     approval: ApprovalMode = Field(
         "ask",

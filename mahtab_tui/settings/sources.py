@@ -30,7 +30,7 @@ _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
 
-REMOVED = frozenset({"hooks", "hook_seconds"})
+REMOVED = frozenset({"hooks", "hook_seconds", "suggestion_model"})
 """A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
-import socket
 import sqlite3
 import threading
 import time
@@ -67,10 +67,6 @@ def is_corrupt(error: BaseException | None) -> bool:
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     )
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -185,18 +181,11 @@ class Holder(NamedTuple):
     """The program that has a session open."""
 
     pid: int
-    host: str
     since: float
     """Seconds since the epoch."""
 
-    @property
-    def is_here(self) -> bool:
-        """Whether it runs on this machine; others may have the same home folder."""
-        return self.host == socket.gethostname()
-
     def sentence_part(self) -> str:
-        where = "" if self.is_here else f" on {self.host}"
-        return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
+        return f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
 
 class LockedElsewhere(Exception):
@@ -250,7 +239,7 @@ def lock_session(session: str) -> SessionLock | None:
         else:
             made = SessionLock(path, descriptor)
             if file_identity(path) == made._identity:  # not released between the two calls
-                own = Holder(os.getpid(), socket.gethostname(), time.time())
+                own = Holder(os.getpid(), time.time())
                 with contextlib.suppress(OSError):  # a full disk; the lock works without the text
                     os.ftruncate(descriptor, 0)
                     os.pwrite(descriptor, json.dumps(own._asdict()).encode(), 0)
@@ -294,9 +283,9 @@ def _holder(descriptor: int) -> Holder:
         holder = json.loads(os.pread(descriptor, _LARGEST, 0))
         since = float(holder["since"])
         time.localtime(since)  # raises if it is not a valid time
-        return Holder(int(holder["pid"]), str(holder["host"]), since)
+        return Holder(int(holder["pid"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
-        return Holder(0, socket.gethostname(), time.time())
+        return Holder(0, time.time())
 
 
 SCHEMA = 2
@@ -358,7 +347,14 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the sessions. Raises `sqlite3.Error`, `OSError`, and `StoreError` for a newer file."""
+    """Open the sessions; for reading, if they cannot be written. Raises `sqlite3.Error`, `OSError`,
+    and `StoreError` for a newer file."""
+    if is_read_only(path):
+        # Without "immutable", SQLite would need to write next to the file.
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        connection.text_factory = decode_text
+        return connection
     connection = open_file(path, "", WAIT)
     try:
         version = connection.execute("pragma user_version").fetchone()[0]
@@ -377,6 +373,11 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether there is a database that this user cannot write."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 @contextlib.contextmanager
@@ -446,14 +447,12 @@ class History:
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """no_trace: keep new inputs only in memory."""
+        """no_trace: do not use the file."""
         self.problem = ""
         self._project = project
         self._mask = mask
         file = None if no_trace else path
         self._database = SpareDatabase(file, _INPUT_TABLES, 2.0, "The input history", self._report)
-        if no_trace:
-            self._database.run(lambda memory: _copy(path, memory))
 
     def add(self, text: str, mode: str) -> None:
         text = self._mask(text)
@@ -477,15 +476,14 @@ class History:
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """Return the inputs that contain the letters of a query in order, the closest together
-        first."""
-        wanted = query.lower()
-        ranked = []
-        for index, entry in enumerate(self.entries(limit=_SEARCHED)):
-            between = letters_between(entry.text.lower(), wanted)
-            if between is not None:
-                ranked.append((between, index, entry))
-        return [entry for _, _, entry in sorted(ranked)[:limit]]
+        """Return the inputs that contain all words of a query."""
+        words = query.lower().split()
+        found = (
+            entry
+            for entry in self.entries(limit=_SEARCHED)
+            if all(word in entry.text.lower() for word in words)
+        )
+        return list(itertools.islice(found, limit))
 
     def close(self) -> None:
         self._database.close()
@@ -495,26 +493,3 @@ class History:
 
     def _do(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return self._database.run(lambda at: at.execute(statement, values).fetchall()) or []
-
-
-def _copy(path: Path, memory: sqlite3.Connection) -> None:
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with (
-        contextlib.suppress(sqlite3.Error),
-        contextlib.closing(sqlite3.connect(uri, uri=True)) as history,
-    ):
-        history.backup(memory)
-
-
-def letters_between(text: str, wanted: str) -> int | None:
-    """Return the number of letters between those of `wanted`, in order; None if they do not
-    occur."""
-    if wanted in text:
-        return 0
-    position, first = -1, -1
-    for letter in wanted:
-        position = text.find(letter, position + 1)
-        if position < 0:
-            return None
-        first = position if first < 0 else first
-    return position - first + 1 - len(wanted)

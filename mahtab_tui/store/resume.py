@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import (
-    Agent,
     AssistantChat,
     Branch,
     NotebookFile,
@@ -27,7 +26,6 @@ from mahtab_tui.bus.records import (
     ReplIn,
     ReplOut,
     UserChat,
-    UserReplIn,
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
@@ -70,10 +68,6 @@ def copy_namespace(session: str, copy: str) -> None:
         # The index last, when everything it names exists.
         for file in sorted(source.iterdir(), key=lambda file: file.name == INDEX):
             os.link(file, target / file.name)
-
-
-def saved_bytes() -> int:
-    return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
 
 def _above() -> Path:
@@ -171,7 +165,7 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
         past.append(_notice(text, "warning"))
     follows = variables and is_saved(row.id)
     what = "variables follow." if follows else "variables were not. Re-run what you need."
-    past.append(_notice(f"Conversation restored; {what}{_about_cut_answer(past)}"))
+    past.append(_notice(f"Conversation restored; {what}"))
     store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own)
     return store, row.name, past
 
@@ -192,17 +186,7 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
     # The output is sent again from its start.
     left = [record for record in records[end:] if not isinstance(record, ReplOut)]
     runs = f" Cell {cell} is still running." if cell else ""
-    cut = _about_cut_answer(past)
-    return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
-
-
-def _about_cut_answer(past: Sequence[Record]) -> str:
-    last = next(
-        (record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)),
-        None,
-    )
-    going = isinstance(last, Agent) and last.state in ("thinking", "reflecting")
-    return " The model's answer was cut off: ask again if you need the rest." if going else ""
+    return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}")]
 
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:

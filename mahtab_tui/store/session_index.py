@@ -1,8 +1,7 @@
-"""An index of sessions: facts and words that are found without reading all records.
+"""An index of the words in all sessions.
 
-Nothing is indexed when a record is written. `catch_up` reads the new records of all sessions in
-small steps: it adds to each session's facts (table `digest`), and writes the words into a file of
-their own, which is made again if it is damaged."""
+Nothing is indexed when a record is written. `catch_up` reads the new records in small steps, and
+writes the words into a file of their own, which is made again if it is damaged."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ import re
 import sqlite3
 import time
 import unicodedata
-import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,10 +21,9 @@ from mahtab_tui.bus.records import KINDS, Record, cell_entry
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.database import (
     SpareDatabase,
-    decode_text,
     encode_text,
     file_identity,
-    is_busy,
+    is_read_only,
     opened,
     transaction,
 )
@@ -35,19 +32,6 @@ from mahtab_tui.store.sqlite import SessionRow, readable_record
 
 def day(row: SessionRow) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
-
-
-def cost(row: SessionRow) -> str:
-    return f"${row.cost:.2f}" if row.cost else "–"
-
-
-def size(row: SessionRow) -> str:
-    amount = float(row.size)
-    for unit in ("B", "KB", "MB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if row.size else "–"
-        amount /= 1000
-    return f"{amount:.0f} GB"
 
 
 LONGEST_TITLE = 100
@@ -69,30 +53,7 @@ create virtual table if not exists word
 identity of the database, which may be replaced."""
 _TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
 _NEW = f"from record where number > ? and tag in ({_TAGS})"
-_NEW_RECORDS = (
-    "select number, session, time, tag, attrs, text, (select project from session where id = record.session)"
-    f" {_NEW} order by number limit ?"
-)
-
-_BEHIND = (
-    "select session.id from session left join digest on digest.session = session.id where coalesce(digest.upto, 0)"
-    " < (select coalesce(max(number), 0) from record where record.session = session.id) order by session.last desc"
-)
-"""Sessions whose facts lack records, most recently used first."""
-_FACTS = (
-    "select max(number), sum(length(attrs) + length(text)),"
-    " total(case when tag = ? and json_valid(attrs) then json_extract(attrs, '$.cost') end) from record where session = ? and number > ?"
-)
-_MODEL = (
-    "select json_extract(attrs, '$.party') from record where session = ? and number > ? and tag = ? and json_valid(attrs)"
-    " order by number desc limit 1"
-)
-_QUESTION = "select text from record where session = ? and tag = ? order by number limit 1"
-_ADD_FACTS = (
-    "insert into digest (session, upto, size, cost, model, title) values (?, ?, ?, ?, ?, ?) on conflict (session) do update set"
-    " upto = excluded.upto, size = size + excluded.size, cost = cost + excluded.cost,"
-    " model = case excluded.model when '' then model else excluded.model end, title = case title when '' then excluded.title else title end"
-)
+_NEW_RECORDS = f"select number, session, time, tag, attrs, text {_NEW} order by number limit ?"
 
 
 def words(text: str) -> str:
@@ -110,12 +71,6 @@ def indexed_words(record: Record | None) -> str:
     if record is None or (isinstance(record, records.ReplOut) and record.private):
         return ""
     return words(shortened(record.text, record.indexed)).strip()
-
-
-def folder_word(project: str | bytes) -> str:
-    """Return the word that marks each record of a folder, and occurs in no text. project: as
-    stored."""
-    return f"§{zlib.crc32(project.encode() if isinstance(project, str) else project):x}"
 
 
 def shortened(text: str, longest: int) -> str:
@@ -140,7 +95,7 @@ def open_words(path: Path) -> SpareDatabase:
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Index new records, for at most that many seconds; returns how many sessions are still behind.
     pause: after each step, as a multiple of its duration. Raises `StoreError`."""
-    if not path.exists():
+    if not path.exists() or is_read_only(path):
         return 0
     ends_at, file = time.monotonic() + seconds, str(file_identity(path))
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
@@ -148,14 +103,6 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
         if upto > last:  # a new database may have the identity of a deleted one
             index.run(lambda at: at.execute("delete from indexed"))
-        waiting = [row[0] for row in connection.execute(_BEHIND)]
-        try:
-            while waiting and time.monotonic() < ends_at:
-                _add_facts(connection, waiting[0])
-                del waiting[0]
-        except sqlite3.OperationalError as error:
-            if not is_busy(error):  # otherwise the rest follows another time
-                raise
         while time.monotonic() < ends_at:
             began = time.monotonic()
             upto = index.run(partial(_upto, file)) or 0
@@ -166,7 +113,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
                 time.sleep(pause * (time.monotonic() - began))
         upto = index.run(partial(_upto, file)) or 0
         left = connection.execute(f"select distinct session {_NEW}", (upto,)).fetchall()
-    return len({*waiting, *(row[0] for row in left)})
+    return len(left)
 
 
 def _upto(file: str, index: sqlite3.Connection) -> int:
@@ -179,12 +126,8 @@ def _upto(file: str, index: sqlite3.Connection) -> int:
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
     added = [
-        (
-            number,
-            session,
-            f"{folder_word(project or '')} {indexed_words(readable_record(tuple(stored)))}",
-        )
-        for number, session, *stored, project in rows
+        (number, session, indexed_words(readable_record(tuple(stored))))
+        for number, session, *stored in rows
     ]
     with transaction(index):
         index.executemany(
@@ -193,22 +136,6 @@ def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connec
         index.execute("delete from indexed")
         index.execute("insert into indexed values (?, ?)", (rows[-1][0], file))
     return True
-
-
-def _add_facts(connection: sqlite3.Connection, session: str) -> None:
-    """Add the new records of a session to its size, cost, model and title."""
-    with transaction(connection):
-        query = "select coalesce(upto, 0), title from digest where session = ?"
-        upto, title = connection.execute(query, (session,)).fetchone() or (0, "")
-        values = (records.Usage.tag, session, upto)
-        last, size, cost = connection.execute(_FACTS, values).fetchone()
-        if last is None:  # it has been deleted meanwhile
-            return
-        answer = connection.execute(_MODEL, (session, upto, records.AssistantChat.tag)).fetchone()
-        model = str(answer[0] or "")[:LONGEST_TITLE] if answer else ""
-        asked = connection.execute(_QUESTION, (session, records.UserChat.tag)).fetchone()
-        title = title or (question_title(decode_text(asked[0])) if asked else "")
-        connection.execute(_ADD_FACTS, (session, last, size, cost, model, encode_text(title)))
 
 
 def rename_session(path: Path, session: str, title: str) -> None:

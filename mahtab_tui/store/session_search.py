@@ -1,70 +1,21 @@
-"""Finds sessions by their conversations and cells, and caches vectors for search by meaning."""
+"""Finds sessions by their conversations and cells."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import sqlite3
 import time
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.store.database import (
-    SpareDatabase,
-    decode_text,
-    encode_text,
-    opened,
-    transaction,
-)
-from mahtab_tui.store.session_index import folder_word, hidden_entries, open_words, words
+from mahtab_tui.store.database import decode_text, encode_text, opened
+from mahtab_tui.store.session_index import hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
-
-_TABLE = """
-pragma synchronous = normal;
-create table if not exists vector (number integer primary key, model text not null, digest blob not null, data blob not null, unique (model, digest));
-"""
-_CACHED = 200_000
-"""Vectors that are cached at most; the oldest are dropped first."""
-
-
-class Vectors:
-    """Caches vectors by model and digest of the text, in a file of its own, because they are large
-    and can be computed again. Any thread may call it."""
-
-    def __init__(self, path: Path | None, on_problem: Callable[[str], None]) -> None:
-        """path: None to keep vectors only in memory. on_problem: called with a sentence if the file
-        cannot be used."""
-        self._database = SpareDatabase(path, _TABLE, 5.0, "The cache of vectors", on_problem)
-
-    def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        marks = ", ".join("?" * len(digests))
-        query = f"select digest, data from vector where model = ? and digest in ({marks})"
-        found = self._database.run(lambda at: at.execute(query, (model, *digests)).fetchall())
-        return dict(found or ())
-
-    def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        def write(at: sqlite3.Connection) -> None:
-            with transaction(at):
-                at.executemany(
-                    "insert or ignore into vector (model, digest, data) values (?, ?, ?)",
-                    [(model, digest, data) for digest, data in vectors.items()],
-                )
-                at.execute(
-                    "delete from vector where number <= (select max(number) from vector) - ?",
-                    (_CACHED,),
-                )
-
-        self._database.run(write)
-
-    def close(self) -> None:
-        self._database.close()
-
 
 MOST_WORDS, LONGEST_WORD = 20, 100
 """Maximum number of words in a query, and of characters in a word."""
@@ -74,7 +25,6 @@ SECONDS = 1.0
 """After which a search ends: a common word may be in a million records."""
 _CHECK = 500
 """Rows between two checks of the clock."""
-_ACCENTS = "[\u0300-\u036f]*"
 
 _MATCHES = "select rowid, session from word where word match ? order by rowid desc"
 _ABOUT = (
@@ -117,8 +67,6 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
         query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
-        if folder is not None:
-            query = f'"{folder_word(folder)}" {query}'
         about = {row[0]: _about_words(row) for row in connection.execute(_ABOUT, (folder, folder))}
         newest: dict[str, int] = {}
         """The newest matching record of each session; 0 for what it is about."""
@@ -150,7 +98,6 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     return Found(hits[:limit], more or len(hits) > limit)
 
 
-@functools.lru_cache(maxsize=20_000)
 def _about_words(stored: tuple[str | None, ...]) -> str:
     """Return the words of a session's id, name, folder and title."""
     return words(" ".join(decode_text(each or "") for each in stored))
@@ -175,24 +122,8 @@ def _record(connection: sqlite3.Connection, session: str, number: int) -> Record
 
 
 def words_pattern(wanted: Sequence[str]) -> str:
-    """Return a pattern of the words in a text, with or without accents."""
-    accented = _accented()
-    words = (
-        "".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word)
-        for word in wanted
-    )
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-@functools.cache
-def _accented() -> dict[str, str]:
-    """Latin, Greek and Cyrillic letters with accents, by their base letter."""
-    found: dict[str, str] = {}
-    for letter in map(chr, range(0xC0, 0x530)):
-        base = unicodedata.normalize("NFKD", letter)[0].casefold()
-        if base != letter.casefold():
-            found[base] = found.get(base, "") + letter
-    return found
+    """Return a pattern of the words in a text; words with accents are not found."""
+    return "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
 
 
 def excerpt(text: str, wanted: Sequence[str]) -> str:

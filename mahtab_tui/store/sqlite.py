@@ -123,7 +123,7 @@ _COPY = (
 
 SESSION_COLUMNS = (
     "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
-    " session.first, digest.title, digest.model, digest.cost, digest.size"
+    " session.first, digest.title"
 )
 _LIST = (
     f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
@@ -148,14 +148,9 @@ class SessionRow(NamedTuple):
     last: float
     records: int
     first: str
+    """The start of the first question, or of the first cell."""
     title: str = ""
-    """From the user, or the first line of the first question."""
-    model: str = ""
-    """The short name of the model that answered last."""
-    cost: float = 0.0
-    """US dollars, as far as prices are known."""
-    size: int = 0
-    """Characters of all records as stored; 0 before they are indexed."""
+    """From the user."""
 
     @property
     def heading(self) -> str:
@@ -215,9 +210,10 @@ class SqliteStore:
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
                 start = " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
                 first = encode_text(start) if is_input else ""
+                replaces = isinstance(record, records.UserChat) and record.turn == 1
                 connection.execute(
-                    "update session set last = ?, first = case when first = '' then ? else first end where id = ?",
-                    (record.time or time.time(), first, self.session),
+                    "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?",
+                    (record.time or time.time(), replaces, first, self.session),
                 )
             self._surroundings.clear()
 
@@ -323,15 +319,8 @@ def list_sessions(
     return [session_row(row) for row in fetched(path, _LIST, (folder, folder, start, start, limit))]
 
 
-def count_sessions(path: Path, project: str | None = None) -> int:
-    folder = None if project is None else encode_text(project)
-    count = "select count(*) from session where ? is null or project = ?"
-    rows = fetched(path, count, (folder, folder))
-    return int(rows[0][0]) if rows else 0
-
-
 def session_row(row: tuple[Any, ...]) -> SessionRow:
-    id, name, folder, started, last, count, first, title, model, cost, size = row
+    id, name, folder, started, last, count, first, title = row
     return SessionRow(
         decode_text(id),
         decode_text(name),
@@ -341,9 +330,6 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
         count,
         decode_text(first or ""),
         decode_text(title or ""),
-        decode_text(model or ""),
-        float(cost) if isinstance(cost, int | float) else 0.0,
-        size or 0,
     )
 
 

@@ -25,7 +25,7 @@ from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMANDS, parse_
 from mahtab_tui.tui.commands.command import CommandContext, bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.greeting import Offers
+from mahtab_tui.tui.greeting import Greeter
 from mahtab_tui.tui.main_screen import Panes, UiState
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.session_port import LiveSettings, SessionPort
@@ -126,9 +126,8 @@ class QuitFlow:
             )
             self._app.screen.mount(self.row)
 
-    def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session for another one. back: the command that will list
-        it."""
+    def switch_to(self, session: str) -> None:
+        """Ask whether to leave this session for another one."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -139,7 +138,7 @@ class QuitFlow:
             self._app.next_session = session
             self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{continuing}{losing}"
+        question = f"Switch to session {session}? This session is saved, and /sessions returns to it.{continuing}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
@@ -247,7 +246,6 @@ class MahtabApp(TerminalApp[int]):
             self.panes,
             Interrupter(self, self.session),
             QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace),
-            Offers(self, self.session, self.panes),
             self.settings,
         )
         return self.panes
@@ -258,7 +256,8 @@ class MahtabApp(TerminalApp[int]):
     def on_mount(self) -> None:
         self.settings.apply()
         self.panes.resume(self.session.past)
-        self.command_context.offers.greet()
+        self._greeter = Greeter(self.session, self.panes)
+        self._greeter.greet()
         self.panes.begin()
         steps = [
             self.session.build,
@@ -280,7 +279,7 @@ class MahtabApp(TerminalApp[int]):
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
-            self.command_context.offers.fold,
+            self._greeter.fold,
             *await self.panes.mount_prompt_rows(),
         ]
         self.set_interval(RATE, self.record_pump.tick)

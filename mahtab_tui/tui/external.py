@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +34,11 @@ def copy(app: App[Any], text: str) -> None:
     def copy_to_system() -> None:  # by an external program, which may be slow
         import pyperclip
 
-        try:
+        with contextlib.suppress(pyperclip.PyperclipException, OSError):
             pyperclip.copy(text)
-            where = "to the terminal (OSC 52) and to the system's clipboard"
-        except (pyperclip.PyperclipException, OSError):
-            where = "to the terminal (OSC 52); no other clipboard was found"
-        characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-        with contextlib.suppress(RuntimeError):
-            app.call_from_thread(app.notify, f"Copied {characters} {where}.", timeout=3)
 
     threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
+    app.notify(f"Copied {len(text):,} character{'s' * (len(text) != 1)}.", timeout=3)
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
@@ -54,10 +48,6 @@ def copy_selection(app: App[Any], fallback: str) -> bool:
     if text:
         copy(app, text)
     return bool(text)
-
-
-_LINE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
-_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 
 
 def editor_command() -> list[str]:
@@ -91,28 +81,8 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
         ) from None
 
 
-def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    command = editor_command()
-    try:
-        here = os.getcwd()
-    except OSError as error:
-        raise RuntimeError(f"{command[0]} cannot be started: {error.strerror}.") from None
-    code = run_suspended(app, [*command, *line_arguments(command[0], path, line)], here)
-    if code:
-        raise RuntimeError(f"{command[0]} ended with exit code {code}.")
-
-
-def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    name = os.path.basename(editor)
-    if not line:
-        return [path]
-    if name in _GOTO:
-        return ["--goto", f"{path}:{line}"]
-    return [f"{path}:{line}"] if name in _LINE_IN_NAME else [f"+{line}", path]
-
-
 def open_picture(content: bytes, suffix: str) -> str:
-    command = find_viewer(os.environ)
+    command = _find_viewer()
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
@@ -135,11 +105,9 @@ def open_picture(content: bytes, suffix: str) -> str:
     return name
 
 
-def find_viewer(environment: Mapping[str, str]) -> str | None:
+def _find_viewer() -> str | None:
     """Find the system's viewer; without a desktop it would take over our terminal."""
     if sys.platform == "darwin":
         return find_program("open")
-    if "WSL_DISTRO_NAME" in environment:
-        return find_program("wslview")
-    has_desktop = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return find_program("xdg-open") if has_desktop else None

@@ -49,6 +49,7 @@ MAIN_COLUMNS = 126
 NAMESPACE_PERCENT = 55
 STEP_PERCENT = 4
 
+
 Direction = Literal["wider", "narrower", "taller", "shorter"]
 
 
@@ -59,8 +60,6 @@ class PaneLayout(BaseModel):
     """None if the user has not moved the splitter; so is `namespace_height`."""
     namespace_height: int | None = Field(default=None, ge=15, le=85)
     show_side: bool = True
-    show_namespace: bool = True
-    show_recursion: bool = True
     drawer: bool = False
     """Whether it is open on a narrow screen; closed at each start."""
 
@@ -90,20 +89,11 @@ class PaneLayout(BaseModel):
         return self.model_copy(update=changes)
 
     def toggled_side(self, width: int) -> PaneLayout:
-        layout = self.changed(**{_side_field(width): not self.shows_side(width)})
-        if layout.show_namespace or layout.show_recursion:
-            return layout
-        return layout.changed(show_namespace=True, show_recursion=True)
-
-    def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
-        field = f"show_{pane}"
-        if getattr(self, field) and self.shows_side(width):
-            return self.changed(**{field: False})
-        return self.changed(**{field: True, _side_field(width): True})
+        return self.changed(**{_side_field(width): not self.shows_side(width)})
 
     def shows_side(self, width: int) -> bool:
         shown: bool = getattr(self, _side_field(width))
-        return shown and (self.show_namespace or self.show_recursion)
+        return shown
 
 
 def _side_field(width: int) -> Literal["drawer", "show_side"]:
@@ -191,7 +181,6 @@ class Panes(Screen[None]):
                         self._history,
                         session.complete,
                         session.explain,
-                        session.suggest,
                         lambda question, cursor: session.attachments.complete(question, cursor),
                         lambda question: session.attachments.chips(question),
                         id="editor",
@@ -248,13 +237,11 @@ class Panes(Screen[None]):
             pane = self._transcript = TranscriptPane(self._port, id="transcript")
             pane.viewport.loads = 0 if self._session.past else len(self._session.files)
             pane.greeting = self._greeting
-            greeting = self.query_one(Greeting)
-            pane.room = greeting.room
             with self.app.batch_update():
                 self.query_one("#main").mount(
                     pane, FindRow(pane, id="transcript-find"), before="#lower"
                 )
-                greeting.remove()
+                self.query_one(Greeting).remove()
             self.watch(pane, "height_of_all", self._fit_heights, init=False)
         return self._transcript
 
@@ -383,13 +370,10 @@ class Panes(Screen[None]):
         side.styles.width = layout.side_columns(width) if not narrow else "80%"
         namespace = self.query_one("#namespace")
         tree = self._search_tree or self.query_one("#search-example")
-        namespace.display, tree.display = layout.show_namespace, layout.show_recursion
-        both = layout.show_namespace and layout.show_recursion
-        self.query_one("#namespace-splitter").display = both
         default = None if self._search_tree is None else NAMESPACE_PERCENT
         percent = layout.namespace_height or default
-        namespace.styles.height = f"{percent}%" if both and percent else "1fr"
-        tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
+        namespace.styles.height = f"{percent}%" if percent else "1fr"
+        tree.styles.height = "1fr" if percent else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
         """While code waits, put its answers right below it; below a drawer, leave room for the
@@ -431,15 +415,6 @@ class Panes(Screen[None]):
     def toggle_side(self) -> None:
         self.pane_layout = self.pane_layout.toggled_side(self.size.width)
 
-    def toggle(self, pane: Literal["namespace", "recursion"]) -> None:
-        self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
-
-    def toggle_changes(self) -> None:
-        hidden = not _displayed(self.namespace)
-        if hidden:
-            self.toggle("namespace")
-        self.namespace.toggle_changes(hidden)
-
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
         """Let clicks focus only text fields, because the editor has to keep the keys."""
         widget = super().get_focusable_widget_at(x, y)
@@ -470,10 +445,8 @@ class Panes(Screen[None]):
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
-        elif self._transcript is not None and focused is self._transcript:
-            self._transcript.action_find()
         else:
-            self.editor.find()
+            self.transcript.action_find()
 
     def jump_targets(self) -> list[JumpTarget]:
         from mahtab_tui.tui.screens.dialog import JumpTarget
@@ -491,14 +464,8 @@ class Panes(Screen[None]):
         if pane is None:
             return
         if not _displayed(pane):
-            self.toggle("namespace" if pane.id == "namespace" else "recursion")
+            self.toggle_side()
         self.call_after_refresh(pane.focus)
-
-    def step_focus(self, step: int) -> None:
-        if panes := list(self._visible_panes().values()):
-            focused = self._focused_pane
-            index = panes.index(focused) + step if focused in panes else 0
-            panes[index % len(panes)].focus()
 
     @property
     def _panes(self) -> dict[str, Widget]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
@@ -35,16 +34,10 @@ class VariableRow(NamedTuple):
     record: Namespace
     number: int
     uncertain: bool
-    sign: str = ""
-    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
 
     @property
     def label(self) -> str:
         return one_line(self.name)
-
-    @property
-    def shown_name(self) -> str:
-        return f"{self.sign} {self.label}" if self.sign else self.label
 
     @property
     def has_fields(self) -> bool:
@@ -84,19 +77,6 @@ def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
     )
 
 
-def _add_old_value(row: VariableRow, before: VariableRow | None) -> VariableRow:
-    from mahtab_tui.kernel.values import CHANGE_SIGNS
-
-    sign = CHANGE_SIGNS.get(row.change, "~")
-    row = row._replace(uncertain=False, sign=sign)  # the sign already shows this
-    if sign == "−" and before:
-        return row._replace(type=before.type, summary=before.summary)
-    if before is None or sign == "+" or (before.type, before.summary) == (row.type, row.summary):
-        return row
-    kind = row.type if before.type == row.type else f"{before.type} → {row.type}"
-    return row._replace(type=kind, summary=f"{before.summary} → {row.summary}")
-
-
 Sort = Literal["recency", "name", "type"]
 SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
     "recency": lambda row: -row.number,
@@ -107,11 +87,9 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
 PRIVATE = "⊘"
 
 _MEASURED_ROWS = 200
-_NAME, _TYPE = 20, 14
+_NAME, _TYPE, _LEAST = 20, 14, 15
 _VALUE, _FIELDS = 24, 16
 """Columns up to which values take precedence over types."""
-_LEAST = 15
-_WIDE = 60
 
 
 class Columns(NamedTuple):
@@ -119,24 +97,21 @@ class Columns(NamedTuple):
     value: int
     type: int
     by: int
-    time: int
 
     @classmethod
     def fit(cls, rows: Sequence[VariableRow], width: int, marks: int) -> Columns:
         """Compute the widths. marks: columns before the names."""
         seen = rows[:_MEASURED_ROWS]
         room = max(20, width - 5)
-        time = len("12:34") if room >= _WIDE else 0
-        room -= time + 1 if time else 0
         by = max([2, *(cell_len(row.by) for row in seen)])
-        longest = max([4, *(marks + cell_len(row.shown_name) for row in seen)])
+        longest = max([4, *(marks + cell_len(row.label) for row in seen)])
         name = min(longest, _NAME + marks, max(8, room - _LEAST))
         limits = ((row.value, _FIELDS if row.has_fields else _VALUE) for row in seen)
         value = max([5, *(min(cell_len(text), limit) for text, limit in limits)])
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
         if room - name - by - kind < value:
             kind, room = 0, room + 1
-        return cls(name, max(4, room - name - kind - by), kind, by, time)
+        return cls(name, max(4, room - name - kind - by), kind, by)
 
 
 class VariableRows:
@@ -148,21 +123,17 @@ class VariableRows:
         self._number = 0
         self._opens = opens
         self._layout: tuple[int, Palette] | None = None
-        self._columns = Columns(0, 0, 0, 0, 0)
+        self._columns = Columns(0, 0, 0, 0)
         self._sentence: list[str] = []
         self.shown: list[VariableRow] = []
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
-        self.changes = False
-        self._changed_by = ""
-        self._changed_rows: list[VariableRow] = []
-        self._changed_cell: int | None = None
         self.private: set[str] = set()
         self.watched: set[str] = set()
 
     def fold(self, records: Sequence[Record]) -> bool:
-        from mahtab_tui.bus.records import AssistantReplOut, Namespace, Private
+        from mahtab_tui.bus.records import Namespace, Private
 
         changed = False
         for record in records:
@@ -172,10 +143,6 @@ class VariableRows:
             elif isinstance(record, Namespace):
                 changed = True
                 self._fold_changes(record)
-            elif isinstance(record, AssistantReplOut) and record.status is not None:
-                changed |= self.changes
-                self._changed_cell, self._changed_rows = record.cell, []
-                self._changed_by = f"{plain(record.party or '')} {record.cell or ''}".strip()
         if changed:
             self.arrange()
         return changed
@@ -183,12 +150,6 @@ class VariableRows:
     def _fold_changes(self, record: Namespace) -> None:
         if record.fresh:
             self._rows.clear()
-            self._changed_cell, self._changed_by, self._changed_rows = None, "", []
-        elif record.cell is not None and record.cell == self._changed_cell and not record.restored:
-            self._changed_rows = [
-                _add_old_value(to_row(record, change, 0), self._rows.get(change.name))
-                for change in record.changes
-            ]
         for change in record.changes:
             name, row = change.name, to_row(record, change, self._number + 1)
             if row.change == "deleted":
@@ -202,21 +163,16 @@ class VariableRows:
                 self._rows[name] = row
 
     def arrange(self) -> None:
-        if self.changes:
-            self.shown = [row for row in self._changed_rows if row.matches(self.filter)]
-        else:
-            self.shown = [
-                row
-                for row in self._rows.values()
-                if row.name in self.watched
-                or ((self.specials or not row.is_special) and row.matches(self.filter))
-            ]
-            self.shown.sort(key=SORTS[self.sort])
-            # `df` typed in full means df, not pldf.
-            wanted = self.filter.lower()
-            self.shown.sort(
-                key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
-            )
+        self.shown = [
+            row
+            for row in self._rows.values()
+            if row.name in self.watched
+            or ((self.specials or not row.is_special) and row.matches(self.filter))
+        ]
+        self.shown.sort(key=SORTS[self.sort])
+        # `df` typed in full means df, not pldf.
+        wanted = self.filter.lower()
+        self.shown.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))
         if self._layout is not None:
             width, _ = self._layout
             marks = len(PRIVATE) + 1 if self.private else 0
@@ -236,7 +192,7 @@ class VariableRows:
 
     @property
     def hidden_count(self) -> int:
-        if self.specials or self.changes:
+        if self.specials:
             return 0
         return sum(row.is_special and row.matches(self.filter) for row in self._rows.values())
 
@@ -253,15 +209,10 @@ class VariableRows:
         if not self.shown:
             return Row([(self._sentence[index], palette.muted)])
         row = self.shown[index]
-        signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
-        watched = row.name in self.watched and not row.sign
-        marks = f"{'● ' * watched}{f'{PRIVATE} ' * (row.name in self.private)}"
+        mark = "● " * (row.name in self.watched) + f"{PRIVATE} " * (row.name in self.private)
         quiet = palette.muted if row.change in ("restoring", "absent") else None
         spans: list[Span] = [
-            (
-                fit_text(marks + row.shown_name, columns.name) + " ",
-                quiet or BOLD + signs.get(row.sign, Style.null()),
-            ),
+            (fit_text(mark + row.label, columns.name) + " ", quiet or BOLD),
             (fit_text(row.value, columns.value) + " ", quiet or Style.null()),
         ]
         if columns.type:
@@ -272,18 +223,11 @@ class VariableRows:
             style = palette.author_style(is_user, row.record.guest)
         who, mark, rest = by.rpartition("?") if row.uncertain else (by, "", "")
         spans += [(who, style), (mark + rest, palette.muted)]
-        if columns.time:
-            clock = time.strftime("%H:%M", time.localtime(row.record.time))
-            spans.append((f" {clock if row.record.cell else ''}", palette.muted))
         return Row(spans)
 
     def _why_empty(self) -> str:
         if self.filter and not self.hidden_count:
             return "No name contains this. Esc ends the filter."
-        if self.changes and self._changed_by:
-            return f"{self._changed_by} changed no variables."
-        if self.changes:
-            return "Shows what the model's last cell added, changed and deleted."
         if self.hidden_count:
             return f"Only modules, functions or names with _{' contain this' if self.filter else ''}. Ctrl+T shows them."
         opens = " Enter looks inside." if self._opens else ""
@@ -294,12 +238,10 @@ class VariableRows:
         width, palette = self._layout
         bright = palette.person + BOLD if focused else palette.muted
         count = f"  {len(self.shown)}" if self._rows else ""
-        parts = [("CHANGES" if self.changes else f"NAMESPACE{count}", bright)]
-        if self.changes and self._changed_by:
-            parts.append((self._changed_by, palette.muted))
+        parts = [(f"NAMESPACE{count}", bright)]
         if self.filter or filtering:
             parts.append((f"/ {self.filter}{'▏' if filtering else ''}", bright))
-        if self._rows and not self.changes:
+        if self._rows:
             parts.append((f"by {self.sort}", palette.muted))
         if self.hidden_count:
             parts.append((f"{self.hidden_count} hidden", palette.muted))
@@ -311,7 +253,7 @@ class VariableRows:
     def heads(self) -> Row:
         assert self._layout is not None
         line = ""
-        if self.shown if self.changes else self._rows:
+        if self._rows:
             titles = zip(Columns._fields, self._columns, strict=True)
             line = " ".join(fit_text(title, width) for title, width in titles if width)
         return Row([(line, self._layout[1].muted)])
@@ -406,26 +348,21 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def _row_at_cursor(self) -> VariableRow | None:
-        return self.variables.shown[self.cursor] if self.variables.shown else None
-
-    @property
-    def _existing_row(self) -> VariableRow | None:
-        row = self._row_at_cursor
+        row = self.variables.shown[self.cursor] if self.variables.shown else None
         return None if row is None or row.name not in self.variables else row
 
     def action_open(self) -> None:
-        row, port = self._row_at_cursor, self._port
-        if row is None or port is None:
-            return
-        if row.name in self.variables:
-            port.inspect_variable(row.name)
-        elif row.change == "absent":
-            port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
+        if (row := self._row_at_cursor) is not None and self._port is not None:
+            self._port.inspect_variable(row.name)
+        elif self._port is not None and self.variables.shown:
+            row = self.variables.shown[self.cursor]
+            if row.change == "absent":
+                self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
 
     def action_rename(self) -> None:
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
-        if (row := self._existing_row) is None or (port := self._port) is None:
+        if (row := self._row_at_cursor) is None or (port := self._port) is None:
             return
 
         def chosen(new: str) -> None:
@@ -446,13 +383,13 @@ class NamespacePane(RowsView, can_focus=True):
         ask(self.app, Prompt(f"New name for {row.label}", row.label), chosen)
 
     def action_mark_private(self) -> None:
-        if (row := self._existing_row) is not None and self._port is not None:
+        if (row := self._row_at_cursor) is not None and self._port is not None:
             self._port.mark_private(row.name, row.name not in self.variables.private)
 
     def action_delete(self) -> None:
         from mahtab_tui.tui.screens.dialog import confirm
 
-        if (row := self._existing_row) is not None and (port := self._port) is not None:
+        if (row := self._row_at_cursor) is not None and (port := self._port) is not None:
             confirm(
                 self.app,
                 f"Delete the variable {row.label}? Its value is lost if nothing else holds it.",
@@ -464,20 +401,15 @@ class NamespacePane(RowsView, can_focus=True):
     def action_copy_name(self) -> None:
         from mahtab_tui.tui.external import copy
 
-        if (row := self._existing_row) is not None:
+        if (row := self._row_at_cursor) is not None:
             copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
-        if (row := self._existing_row) is not None:
+        if (row := self._row_at_cursor) is not None:
             self.variables.watched ^= {row.name}
             self._refresh_rows()
             if row in self.variables.shown:
                 self.go_to(self.variables.shown.index(row))
-
-    def toggle_changes(self, shown: bool = False) -> None:
-        """Show only what the last cell changed, or everything again. shown: not everything."""
-        self.variables.changes = shown or not self.variables.changes
-        self._refresh_rows()
 
     def action_sort(self) -> None:
         sorts = list(SORTS)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
-    from mahtab_tui.tui.watch_app import WatchApp
 
 _LONGEST = 500
 
@@ -287,29 +286,20 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session. Raises `OSError` and `TerminalUnavailable`."""
+    """Follow a running session. Raises `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import FileApp
 
-    check_terminal()
-    path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
-    if path.is_file():
-        return _watch(FileApp(path))
     try:
-        running = find_session(what, Path.cwd())
+        return watch_session(find_session(what, Path.cwd()))
     except SharingError as error:
-        raise TerminalUnavailable(f"There is no log {path}. {error}") from None
-    return watch_session(running)
+        raise TerminalUnavailable(str(error)) from None
 
 
 def watch_session(running: RunningSession) -> int:
-    from mahtab_tui.tui.watch_app import SessionApp
+    from mahtab_tui.tui.watch_app import WatchApp
 
     check_terminal()
-    return _watch(SessionApp(running))
-
-
-def _watch(app: WatchApp) -> int:
+    app = WatchApp(running)
     end_with_terminal()
     app.set_theme(load_settings().theme or UiState.load().theme)
     with SignalHandler(app):

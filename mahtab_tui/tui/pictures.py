@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
@@ -59,7 +59,6 @@ class Picture:
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors."""
-    faded: tuple[int, int, int] | None = None
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture, with transparent parts in white. Raises Pillow's errors."""
@@ -68,10 +67,7 @@ class Picture:
         image = self.pixels()
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
-        drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-        if self.faded is None:
-            return drawn
-        return Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
+        return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
 
 
 class PicturePart(NamedTuple):
@@ -184,12 +180,6 @@ _WORKER = Path(__file__).with_name("sixel_worker.py")
 _PATIENCE = 60.0
 
 
-class GraphicsPiece(NamedTuple):
-    column: int
-    row: int
-    data: str
-
-
 def encode_kitty(image: Image, number: int) -> str:
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1)
@@ -208,30 +198,17 @@ def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, 
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
 
 
-def encode_sixel(
-    image: Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
-) -> list[GraphicsPiece]:
-    """Encode a picture as Sixel, in pieces of whole cells that the terminal allows. Raises
-    `OSError` and `subprocess.SubprocessError`."""
+def encode_sixel(image: Image, colours: int) -> str:
+    """Raises `OSError` and `subprocess.SubprocessError`."""
     quantized = _quantize(image, colours)
-    width, height = (max(1, most // size) * size for most, size in zip(largest, cell, strict=True))
-    boxes = [
-        (left, top, min(width, image.width - left), min(height, image.height - top))
-        for top in range(0, image.height, height)
-        for left in range(0, image.width, width)
-    ]
-    header = json.dumps([image.width, quantized.getpalette(), boxes]).encode()
-    answer = subprocess.run(
+    header = json.dumps([image.width, quantized.getpalette()]).encode()
+    return subprocess.run(
         [sys.executable, "-I", "-S", str(_WORKER)],
         input=header + b"\n" + quantized.tobytes(),
         capture_output=True,
         check=True,
         timeout=_PATIENCE,
-    ).stdout
-    return [
-        GraphicsPiece(left // cell[0], top // cell[1], data)
-        for (left, top, _, _), data in zip(boxes, json.loads(answer), strict=True)
-    ]
+    ).stdout.decode()
 
 
 def _quantize(image: Image, colours: int) -> Image:
@@ -252,14 +229,13 @@ class _Graphics(NamedTuple):
     protocol: Protocol
     cell: tuple[int, int]
     colours: int
-    largest: tuple[int, int]
     size: Size
     stops: int
 
 
 class _EncodedPicture(NamedTuple):
     number: int = 0
-    pieces: Sequence[GraphicsPiece] = ()
+    sixel: str = ""
 
 
 class Overlay:
@@ -312,9 +288,7 @@ class Overlay:
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
-            graphics = _Graphics(
-                protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops
-            )
+            graphics = _Graphics(protocol, cell, answers.colours, self._app.size, terminal.stops)
         if graphics != self._graphics:
             for key in list(self._ready):
                 self._forget(terminal, key)
@@ -366,17 +340,13 @@ class Overlay:
         part: PicturePart,
         ready: _EncodedPicture,
     ) -> str:
-        pieces = ready.pieces
-        removal = ""
+        data, removal = ready.sixel, ""
         if ready.number:
             placement = next(self._numbers)
-            pieces = [GraphicsPiece(0, 0, kitty_draw(ready.number, placement, part, graphics.cell))]
+            data = kitty_draw(ready.number, placement, part, graphics.cell)
             removal = f"\x1b_Ga=d,d=i,i={ready.number},p={placement},q=2\x1b\\"
-        drawn = [
-            f"\x1b[{part.y + row + 1};{part.x + column + 1}H{data}" for column, row, data in pieces
-        ]
-        if drawn:
-            terminal.send(f"\x1b7{''.join(drawn)}\x1b8")
+        if data:
+            terminal.send(f"\x1b7\x1b[{part.y + 1};{part.x + 1}H{data}\x1b8")
         return removal
 
 
@@ -399,5 +369,4 @@ def _encode_part(
     if graphics.protocol == "kitty":
         return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    pieces = encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest)
-    return _EncodedPicture(pieces=pieces), ""
+    return _EncodedPicture(sixel=encode_sixel(cut, graphics.colours)), ""

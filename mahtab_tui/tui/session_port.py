@@ -95,7 +95,7 @@ class LiveSettings:
         from mahtab_tui.tui.screens.listing import ModelPicker
 
         settings = self.session.settings
-        keys = ("sub_model", "reflection_model", "suggestion_model")
+        keys = ("sub_model", "reflection_model")
         others = [(spec, f"set as {key}") for key in keys if (spec := getattr(settings, key))]
         return ModelPicker(present, others, self._ui_state.models, settings.model_access())
 
@@ -154,9 +154,6 @@ class SessionPort:
     def run_notebook_cell(self, number: int, code: str) -> None:
         run_notebook(self._app, self.session, lambda notebook: notebook.run(number, code))
 
-    def run_up_to(self, number: int | None) -> None:
-        run_notebook(self._app, self.session, lambda notebook: notebook.run_up_to(number))
-
     def mention(self, what: str) -> None:
         self._panes.editor.mention(what)
         self._panes.editor.focus()
@@ -166,9 +163,6 @@ class SessionPort:
 
     def undo(self, cell: int) -> None:
         ask_to_undo(self._app, self.session, cell)
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        self.session.entries.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
         title, file = f"Output of cell {cell}", f"cell-{cell}.txt"
@@ -218,8 +212,6 @@ class SessionPort:
                 at,
                 self._panes.transcript.viewport.transcript.codes.get,
                 self.session.open_inspector(),
-                self._folder,
-                self,
             )
         )
 
@@ -227,7 +219,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self.session.variable_history.code_for(name, self.session.namespace_store.missing)
+        code = self.session.variable_history.code_for(name)
         if not code:
             advice = "No cell of this session made it."
         elif not self._panes.editor.is_empty:

@@ -1,7 +1,6 @@
 """Encodes pictures as Sixel in a separate process, so that keys do not wait. Standard library only.
 
-Input: a line of JSON (width, palette, and left, top, width and height of each piece), then one byte
-per pixel. Output: a JSON list of the encoded pieces.
+Input: a line of JSON (width and palette), then one byte per pixel. Output: the encoded picture.
 """
 
 from __future__ import annotations
@@ -50,14 +49,10 @@ def _run(character: str, times: int) -> str:
 
 def main() -> None:
     os.nice(max(0, 10 - os.nice(0)))  # give the application priority
-    width, palette, pieces = json.loads(sys.stdin.buffer.readline())
+    width, palette = json.loads(sys.stdin.buffer.readline())
     pixels = sys.stdin.buffer.read()
     lines = [pixels[start : start + width] for start in range(0, len(pixels), width)]
-    cut = [
-        [line[left : left + across] for line in lines[top : top + down]]
-        for left, top, across, down in pieces
-    ]
-    json.dump([sixels(piece, palette) for piece in cut], sys.stdout)
+    sys.stdout.write(sixels(lines, palette))
 
 
 if __name__ == "__main__":

@@ -247,9 +247,7 @@ class TerminalDriver(LinuxDriver):
             before, wait = False, _SILENCE
 
     def _take_reply(self, sequence: str) -> bool:
-        is_reply, question = self.answers.read(sequence)
-        if question:
-            self.send(question)
+        is_reply = self.answers.read(sequence)
         if is_reply and not self.answers.awaited:
             self._answered()
         return is_reply
@@ -383,16 +381,15 @@ def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
 
 Protocol = Literal["kitty", "sixel"]
 
-QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
-"""Kitty graphics, the size of a cell, and device attributes, which every terminal answers."""
-SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
-"""Number of colours and largest picture, for terminals with Sixel."""
+QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
+"""Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
+every terminal answers."""
 
 KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
 
 _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
-    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?2;0;(?P<widest>\d{1,9});(?P<highest>\d{1,9})S|\x1b\[\?[12];[1-3][\d;]{0,24}S"
+    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?1;[1-3][\d;]{0,24}S"
 )
 
 
@@ -402,30 +399,24 @@ class TerminalAnswers:
         self.cell: tuple[int, int] | None = None
         self.colours = 16
         """As in the first Sixel terminals."""
-        self.largest = (800, 480)
         self.awaited = False
-        self._limits_asked = False
 
     def ask(self) -> str:
         self.awaited = True
         return QUESTIONS
 
-    def read(self, sequence: str) -> tuple[bool, str]:
+    def read(self, sequence: str) -> bool:
         answer = _ANSWER.fullmatch(sequence) if self.awaited else None
         if answer is None:
-            return False, ""
+            return False
         if (reply := answer["kitty"]) is not None and reply.endswith(";OK"):
             self.protocol = "kitty"
         elif answer["height"] and int(answer["height"]) and int(answer["width"]):
             self.cell = int(answer["width"]), int(answer["height"])
         elif answer["colours"]:
             self.colours = max(2, min(256, int(answer["colours"])))
-        elif answer["widest"]:
-            self.largest = int(answer["widest"]), int(answer["highest"])
         elif (attributes := answer["attributes"]) is not None:
-            if "4" in attributes.split(";")[1:] and not self._limits_asked:
+            if "4" in attributes.split(";")[1:]:
                 self.protocol = self.protocol or "sixel"
-                self._limits_asked = True
-                return True, SIXEL_QUESTIONS
             self.awaited = False
-        return True, ""
+        return True

@@ -28,7 +28,6 @@ from mahtab_tui.tui.theme import get_palette
 
 LONGEST_SEQUENCE = 32
 LONGEST_PENDING = 256
-LARGEST = 10_000
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
@@ -43,6 +42,8 @@ _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
 )
+_SIZE = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
+"""A possible size of the terminal."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -100,18 +101,12 @@ class KeyParser(XTermParser):
         if self._take_reply(sequence):
             return ""
         readable = final in _FINALS and len(sequence) <= LONGEST_SEQUENCE
+        if final == "t" and sequence.startswith("\x1b[48;") and not _SIZE.fullmatch(sequence):
+            return ""
         return sequence if readable or _MOUSE.fullmatch(sequence) else ""
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
-        believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
-
         def take(token: Message) -> None:
-            nonlocal believed
-            if isinstance(token, Resize):
-                if not _is_possible(token):
-                    self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
-                    return
-                believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
             character = token.character if isinstance(token, Key) else None
             if not character or not "\ud800" <= character <= "\udfff":
                 token_callback(token)
@@ -120,12 +115,6 @@ class KeyParser(XTermParser):
             # The next character starts a key.
             with suppress(ArithmeticError, ValueError):
                 yield from super().parse(take)
-
-
-def _is_possible(size: Resize) -> bool:
-    width, height, pixels = size.size.width, size.size.height, size.pixel_size
-    possible = 0 < width <= LARGEST and 0 < height <= LARGEST
-    return possible and (pixels is None or (pixels.width > 0 and pixels.height > 0))
 
 
 _BURST = 16

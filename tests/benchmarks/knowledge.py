@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from mahtab_tui.knowledge.library import SkillLibrary, SkillsIndex
-from mahtab_tui.knowledge.semantic_index import SemanticIndex
-from mahtab_tui.knowledge.skills import Skill, SkillsLoader
-from mahtab_tui.store.session_search import Vectors
+from mahtab_tui.knowledge.library import SkillsIndex
+from mahtab_tui.knowledge.skills import Skill
 from tests.benchmarks.table import Row, timed
-from tests.waiting import wait_for
 
 _SKILLS = 10_000
-_LENGTH = 768
-"""Numbers in a vector."""
 _WORDS = [
     f"{first}{last}"
     for first in ("data", "query", "batch", "screen", "index", "order", "claim", "policy")
@@ -41,30 +36,8 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
         )
         description = f"How to {' '.join(chance.choices(_FILLER + _WORDS, k=12))}. Use when {chance.choice(rare)}."
         name = f"{chance.choice(_FILLER)}-{chance.choice(_WORDS)}-{number}"
-        skills.append(Skill(name, description, None, content, Path(f"{number}.md")))
+        skills.append(Skill(name, description, Path(), content, Path(f"{number}.md")))
     return skills
-
-
-class _Loaded(SkillsLoader):
-    def __init__(self, skills: list[Skill]) -> None:
-        super().__init__()
-        self._made = skills
-
-    def load_all(self) -> list[Skill]:
-        return self._made
-
-
-class _RandomVectors:
-    identity = "random"
-
-    def __init__(self) -> None:
-        self._chance = random.Random(0)
-
-    def documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return [[self._chance.gauss(0, 1) for _ in range(_LENGTH)] for _ in texts]
-
-    def query(self, text: str) -> list[float]:
-        return self.documents([text])[0]
 
 
 def rows() -> Iterator[Row]:
@@ -81,10 +54,3 @@ def rows() -> Iterator[Row]:
     ):
         took = timed(lambda query=query: index.search(query), 50)  # type: ignore[misc]
         yield Row(f"skill search: {what}", took, "<= 10")
-    meaning = SemanticIndex(_RandomVectors(), lambda: Vectors(None, print), str, print)
-    library = SkillLibrary(_Loaded(skills), print, meaning)
-    library.nearest("first", 5)
-    wait_for(lambda: len(meaning._corpora["skills"].vectors) == _SKILLS, 600)
-    took = timed(lambda: library.nearest(common, 5), 50)
-    what = f"skill search by words and meaning ({_SKILLS:,} x {_LENGTH})"
-    yield Row(what, took, "<= 30")

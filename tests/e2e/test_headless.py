@@ -8,10 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
-from mahtab_tui.cli.main import app
 from tests.e2e.conftest import Start
 from tests.skills import write_skill
 from tests.warm import run_program
@@ -93,14 +90,3 @@ def test_files_are_loaded_and_events_printed_as_json(
     assert (done.returncode, done.stderr) == (0, "")
     assert any("words" in event["text"] for event in events if event["tag"] == "user-repl-in")
     assert [event["text"] for event in events if event["tag"] == "assistant-chat"] == ["Two."]
-
-
-def test_query_accepts_the_options_of_ask() -> None:
-    commands = typer.main.get_command(app)
-    assert isinstance(commands, TyperGroup)
-    ask = commands.get_command(typer.Context(commands), "ask")
-    assert ask is not None
-    options, asking = (
-        {name for option in command.params for name in option.opts} for command in (commands, ask)
-    )
-    assert asking - options == {"question"}

@@ -14,7 +14,6 @@ from tests.e2e.terminal import Terminal
 from tests.integration.jupyter import TOKEN, jupyter_server, running_kernel
 from tests.integration.remote import Road
 from tests.manual import FOLDER
-from tests.warm import run_program
 
 # The kernel from the screen: start over, kill it, give it another interpreter, another working
 # directory.
@@ -148,25 +147,6 @@ def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Pa
     screen.enter("/kernel nowhere", "nowhere is not a kernel address")
     screen.enter("/kernel here", "Switched to this machine")
     assert screen.leave() == 0
-
-
-def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
-    (tmp_path / "road").mkdir()
-    road = Road(tmp_path / "road")
-    command = "kernels", "clean", address(road), "--yes"
-    done = run_program(*command)
-    assert done.returncode == 0, done.stderr
-    assert "Removed:" in done.stdout
-    road.kernel()
-    done = run_program(*command)
-    road.close()
-    assert (
-        done.returncode,
-        "Kernels running there: 1. Close their sessions first" in " ".join(done.stderr.split()),
-    ) == (1, True)
-    refused = run_program("kernels", "clean", "nowhere", stdin="y\n")
-    assert refused.returncode == 1
-    assert "nowhere is not a kernel address" in " ".join(refused.stderr.split())
 
 
 # The three commands of the manual's page about Jupyter, as they stand there but for the names of

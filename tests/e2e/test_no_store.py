@@ -114,20 +114,6 @@ def test_no_trace_session_sends_nothing_to_langsmith(
             sent.clear()
 
 
-def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> None:
-    first = start().idle()
-    first.enter("'earl' + 'ier'", "'earlier'")
-    assert first.leave() == 0
-    hidden = start("--no-store").idle()
-    hidden.enter("'hid' + 'den'", "'hidden'")
-    hidden.press("up", "up")
-    hidden.wait(r"'earl' \+ 'ier'")
-    assert hidden.leave() == 0
-    later = start().idle()
-    later.press("up")
-    later.wait(r"'earl' \+ 'ier'")
-
-
 # Spans of a question, which LangSmith's client sends to a collector as the manual says.
 
 CODE = "```python\nprint(6 * 7)\n```"

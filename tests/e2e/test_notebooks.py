@@ -68,10 +68,9 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
 
     again = start("--continue").idle()
     again.wait(r"Cell 3 · notebook +ran as In 2")
-    again.enter("/run 3", r"In 3 · you · cell 3 of the notebook")
-    again.wait(r"Cell 3 · notebook +ran as In 3")
+    again.enter("/run to 3", r"In 4 · you · cell 3 of the notebook")
     again.enter("/save")
-    wait_for(lambda: nbformat.read(path, as_version=4).cells[2].execution_count == 3)
+    wait_for(lambda: nbformat.read(path, as_version=4).cells[2].execution_count == 4)
     assert again.leave() == 0
 
 
@@ -94,12 +93,6 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen.wait(r"\(2\)\.ipynb\.")
     assert path.read_text() == theirs
     assert "y = x + 1" in sources(project / "it (2).ipynb")
-    screen.enter("/save copy.ipynb", "Saved a copy as")
-    assert "y = x + 1" in sources(project / "copy.ipynb")
-    screen.enter("/save copy.py", r"A copy of it \(2\).ipynb must end in .ipynb")
-    screen.enter("/save copy.ipynb", "copy.ipynb already exists")
-    screen.enter("/save ~nobody-of-this-name/x.ipynb")
-    screen.wait("The notebook cannot be written: No such file or directory.")
     assert screen.leave() == 0
 
 
@@ -133,7 +126,7 @@ def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
 ) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo").idle()
-    screen.enter("/run 2", r"In 1 · you · cell 2 of the notebook")
+    screen.enter("/run to 2", r"In 1 · you · cell 2 of the notebook")
     assert screen.leave() == 0
     path.unlink()
     again = start("--continue")
@@ -214,11 +207,6 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
     assert "needs a word" in run_sessions("search", "*").stderr
     name = found.stdout[:8]
-    assert (
-        run_sessions("rename", name, "The harvest").stdout
-        == f"The session {name} is now called: The harvest\n"
-    )
-
     screen = start(columns=120, lines=40).idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)", "here 1")
@@ -227,13 +215,12 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen.wait("● .*Another one")
     screen.send("many appl")
     screen.wait("1 found in this folder")
-    screen.wait("The harvest")
     screen.press("enter")
     screen.wait(f"Switch to session {name}")
     screen.press("y")
     screen.wait("1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
-    screen.enter("/sessions", "● .*The harvest")
+    screen.enter("/sessions", "● .*harvest")
     screen.press("escape")
     screen.wait_gone("in this folder")
     assert screen.leave() == 0

@@ -43,18 +43,6 @@ def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, in
     screen.enter("'still ' + 'here'", "▌ 'still here'")
 
 
-def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
-    screen = start().idle()
-    screen.paste(FUNCTION)
-    screen.wait("return c")
-    screen.press("enter")
-    screen.wait("f +function")
-    screen.enter("f(20)", r"\(Pdb\) Enter answers")
-    screen.send("p b\rn\rp c\rc\r")
-    screen.wait(r"▌ \(Pdb\) p b(?s:.*)▌ 21(?s:.*)▌ \(Pdb\) p c(?s:.*)▌ 42(?s:.*)▌ \(Pdb\) c")
-    screen.idle()
-
-
 def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> None:
     screen = start(columns=80, lines=24).idle()
     screen.paste(

@@ -261,22 +261,6 @@ def test_search_parts_wait_for_reserved_budget(open_session: OpenSession) -> Non
     assert paid(it) == pytest.approx(0.09)
 
 
-def test_suggestions_are_counted_and_end_at_the_limit(
-    open_session: OpenSession, project: Path
-) -> None:
-    (project / "cheap.jsonl").write_text(json.dumps(priced("m(y)")), "utf-8")
-    it = open_session(
-        priced("Yes."), max_usd=1.0, suggestion_model=f"replay:{project / 'cheap.jsonl'}"
-    )
-    assert it.session.suggest is not None
-    suggestions = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
-    assert suggestions == ["m(y)", "m(y)", ""]
-    assert it.store.wait(tags.NOTICE).text == f"Suggestions are off: {TOO_COSTLY}"
-    it.session.submit("ask", "one")
-    it.store.wait(tags.AGENT, turn=1, state="failed")
-    assert paid(it) == pytest.approx(0.8)
-
-
 def test_cost_of_a_resumed_session_counts(open_session: OpenSession) -> None:
     past = [made(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
     it = open_session(priced("Yes."), max_usd=1.0, past=past)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, TracebackFrame
-from mahtab_tui.tui.inspector.table_view import export_code, suggest_file
+from mahtab_tui.tui.inspector.table_view import export_code
 from mahtab_tui.tui.screens.output import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import Cells, RecordingHost, interpreters
@@ -64,19 +63,6 @@ def test_inspection_works_under_each_interpreter(python: str) -> None:
         look_at_all(InspectorClient(kernel))
     finally:
         kernel.close()
-
-
-def test_slow_request_does_not_delay_the_others() -> None:
-    with looking() as found:
-        found.run(
-            "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
-        )
-        with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(found.look.evaluate, named("slow"), "p")
-            while not slow.done():
-                assert found.look.open(named("quick")).summary == "5"
-                found.run("slow.go.set()")
-            assert slow.result().summary == "True"
 
 
 def test_closed_kernel_is_reported() -> None:
@@ -190,7 +176,7 @@ def test_derived_table_opens_as_its_base_and_runs_no_code(
     derived.run("touched.clear()")
     opened = derived.look.open(named(name))
     assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (view, shape, known)
-    derived.look.children(named(name), 0, 50, attributes=True)
+    derived.look.children(named(name), 0, 50)
     assert derived.cells.kernel.variables()
     columns = range(opened.columns)
     for column in columns:
@@ -221,18 +207,6 @@ def test_column_of_an_unknown_type_is_not_queried_for_its_name(derived: Looking)
     page = derived.table("kinded", 0)
     assert (page.labels, page.cells) == (None, (("1", "2"),))
     assert derived.cells.run("print(touched)").output == "[]\n"
-
-
-def test_memory_mapped_array_is_read_slice_by_slice(derived: Looking) -> None:
-    derived.run(
-        "import tempfile\nmapped = np.memmap(tempfile.NamedTemporaryFile(), 'f8', 'w+', shape=(3, 4, 2)); mapped[2, 3, 1] = 7"
-    )
-    part = (*named("mapped"), ["slice", [2, None, None]])
-    assert derived.look.open(part).rows == 4
-    assert derived.look.rows(part, 0, 10, [1], TableArrangement()).cells == (
-        ("0.0", "0.0", "0.0", "7.0"),
-    )
-    assert derived.look.array_figures(part).max == "7"
 
 
 OBJECTS = """
@@ -295,14 +269,6 @@ def test_object_is_written_exactly_or_not_at_all(
         objects.run(expression)
 
 
-def test_child_of_an_unwritable_key_has_no_expression(
-    objects: Looking,
-) -> None:
-    objects.run("kept = {(1,): thing}")
-    for way in ([["attribute", "x"]], [["attribute", "x"], ["item", 0]]):
-        assert objects.look.open((*named("kept"), ["item", 0], *way)).expression == ""
-
-
 EXPORTED = {
     "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
     "single": ("single.json", '[{"a":1}]'),
@@ -362,21 +328,6 @@ def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     result = objects.cells.run(export_code(objects.look.open(named("bad")), str(file)))
     assert "RuntimeError: it fails" in result.output
     assert not file.exists()
-
-
-def test_a_file_in_the_home_folder_can_be_named(
-    objects: Looking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", "/somewhere")
-    assert "'/somewhere/it.csv'" in export_code(objects.look.open(named("frame")), "~/it.csv")
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("frame", "frame.csv"), ("cube", "cube.csv"), ("thing", "thing.pkl"), ("table", "table.json")],
-)
-def test_suggested_file_name_fits_the_object(objects: Looking, name: str, file: str) -> None:
-    assert suggest_file(objects.look.open(named(name))) == file
 
 
 FAILS = """

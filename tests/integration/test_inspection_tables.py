@@ -328,16 +328,3 @@ def test_large_displayed_table_opens_only_while_still_referenced() -> None:
         frame.run("del big")
         with pytest.raises(KernelError, match="no longer kept; run the cell again"):
             frame.look.open((["shown", large.value],))
-
-
-def test_wide_table_is_sent_with_all_columns_unless_the_user_limits_them(
-    frame: Looking,
-) -> None:
-    wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
-    assert ">c30<" in frame.cells.run(wide).displays[0].data
-    assert (
-        ">c30<"
-        not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})")
-        .displays[0]
-        .data
-    )

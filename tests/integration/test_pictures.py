@@ -15,7 +15,7 @@ from PIL import Image
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
-from mahtab_tui.session.attachments import Attachments, MentionChip, _load
+from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -68,19 +68,19 @@ def notices(it: Opened) -> list[str]:
     ]
 
 
-def test_pictures_from_files_variables_and_cells_are_sent_scaled(
+def test_pictures_from_files_and_variables_are_sent_scaled(
     service: Service, protocol: Protocol, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [protocol.reply("I see.")]
     (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
     it = asked(protocol)
-    it.session.submit("python", f"{DRAWS}\nImage.new('RGB', (30, 20), 'lime')")
+    it.session.submit("python", DRAWS)
     it.store.wait(tags.USER_REPL_OUT, cell=1)
-    ask(it, "what are @photo.png, $im and @cell:1?")
+    ask(it, "what are @photo.png and $im?")
     sizes = [
         (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
     ]
-    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255)), ((30, 20), (0, 255, 0))]
+    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255))]
     sent = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
     assert "1,568 × 784 px of 3,136 × 1,568" in sent
     assert not notices(it)
@@ -185,49 +185,6 @@ def test_service_refusing_pictures_is_asked_again_without_them(
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
-def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
-    for name in ("a.png", "b.png"):
-        (project / name).write_bytes(
-            encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue"))
-        )
-    it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    it.session.entries.hide("question 1", True)
-    ask(it, "and @b.png?", 2)
-    assert [len(images(body)) for body in service.asked] == [1, 0, 1]
-
-
-def test_service_without_tools_still_gets_pictures(
-    service: Service, asked: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
-    service.replies = [
-        refusing(400, "llama does not support tools", plain=True),
-        OLLAMA.reply("I see."),
-    ]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    ask(asked(OLLAMA), "what is @a.png?")
-    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [
-        (1, True),
-        (1, False),
-    ]
-
-
-def test_missing_vision_is_noted_once_per_question(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
-    service.documents = BLIND_SERVER
-    service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
-    it = asked(BLIND, approval="auto", reflection="never")
-    ask(it, "what is @a.png?")
-    assert len(service.asked) == 2
-    assert len(notices(it)) == 1
-
-
 def test_pictures_reduce_the_space_for_text(
     service: Service, asked: OpenSession, project: Path
 ) -> None:
@@ -265,7 +222,7 @@ def test_unusable_pictures_are_explained(
     (project / "large.bmp").write_bytes(encoded(Image.new("RGB", (300, 300)), "BMP"))
     (project / "words.png").write_text("no picture at all")
     broken, huge, gif, large, words = Attachments(cells.kernel).gather(
-        "@broken.png @bomb.png @moving.gif @large.bmp @words.png", lambda: False, commands=False
+        "@broken.png @bomb.png @moving.gif @large.bmp @words.png", lambda: False
     )
     assert broken.problem == "The picture cannot be read: its file is damaged."
     assert "too many" in huge.problem
@@ -275,35 +232,18 @@ def test_unusable_pictures_are_explained(
     assert (words.text, words.picture) == ("no picture at all", None)
 
 
-def test_picture_vanishing_before_reading_is_reported_as_missing(
-    cells: Cells, project: Path
-) -> None:
-    path = project / "a.png"
-    path.write_bytes(encoded(Image.new("RGB", (9, 9))))
-    question = "what is @a.png?"
-    found = Attachments(cells.kernel)
-    assert not found.chips(question)[0].missing
-    [(_, picture)] = found._find_all(question)
-    path.unlink()
-    [gone] = _load(picture, lambda: False)
-    assert gone.problem == "cannot be read: No such file or directory"
-    [later] = found.gather(question, lambda: False, commands=False)
-    assert later.problem == "no such file"
-
-
 def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: Path) -> None:
     (project / "a.png").write_bytes(data := encoded(Image.new("RGB", (1_234, 56))))
     cells.run(
         f"{DRAWS}\nclass Plot:\n    def _repr_png_(self):\n        global drawn\n        drawn = True\nplot, x = Plot(), 3\n"
         "import numpy\npixels = numpy.zeros((20, 30, 3), 'uint8')"
     )
-    assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x @cell:1") == [
+    assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x") == [
         MentionChip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
         MentionChip("$im", "Image, 64 × 48 px", picture=True),
         MentionChip("$plot", "Plot, drawn when sent", picture=True),
         MentionChip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
         MentionChip("$x", "int 3"),
-        MentionChip("@cell:1", "it has shown no picture", missing=True),
     ]
     with pytest.raises(KernelError):
         cells.kernel.inspect("drawn")
@@ -316,9 +256,7 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
         "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
         "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"
     )
-    figure, broken = Attachments(cells.kernel).gather(
-        "$figure $broken", lambda: False, commands=False
-    )
+    figure, broken = Attachments(cells.kernel).gather("$figure $broken", lambda: False)
     assert figure.picture is not None
     assert re.match(r"[\d,]+ × [\d,]+ px, ", figure.size)
     assert broken.picture is None
@@ -326,31 +264,24 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
     assert "no ink" in broken.text
 
 
-def test_pictures_of_several_cells_are_sent_individually(
-    open_session: OpenSession, project: Path
-) -> None:
+def test_pictures_of_a_cell_are_sent_individually(open_session: OpenSession, project: Path) -> None:
     it = open_session("I see.")
-    for cell in (1, 2):
-        it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
-        it.store.wait(tags.USER_REPL_OUT, cell=cell)
-    assert it.session.attachments.chips("@cell:1-2 @cell:9") == [
-        MentionChip("@cell:1-2", "4 pictures", picture=True),
+    it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    labels = ["@cell:1 (1 of 2)", "@cell:1 (2 of 2)"]
+    assert it.session.attachments.chips("@cell:1 @cell:9") == [
+        *(MentionChip(label, "picture", picture=True) for label in labels),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
-    found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
-    assert [(each.label, each.size.partition(" px")[0]) for each in found] == [
-        ("@cell:1-2 (1 of 4)", "64 × 48"),
-        ("@cell:1-2 (2 of 4)", "10 × 10"),
-        ("@cell:1-2 (3 of 4)", "64 × 48"),
-        ("@cell:1-2 (4 of 4)", "20 × 10"),
-    ]
+    found = it.session.attachments.gather("@cell:1", lambda: False)
+    assert [each.size.partition(" px")[0] for each in found] == ["64 × 48", "20 × 10"]
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
     found = Attachments(cells.kernel).gather(
-        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False, commands=False
+        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False
     )
     assert [each.problem for each in found] == [""] * MOST + [
         f"at most {MOST} pictures go with a question"

@@ -57,7 +57,7 @@ class Doors(Opened):
     def ask(self, question: str, *answers: str) -> str:
         before = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
-        self.session.agent.ask(question, attach="commands too")
+        self.session.agent.ask(question, attach=True)
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
@@ -160,7 +160,7 @@ def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) ->
 
 def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
-    sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
+    sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt")
     assert CANARY not in sent
     assert NUMBER not in sent
     assert "[Not attached: it is private.]" in sent
@@ -316,18 +316,6 @@ def test_marking_withholds_earlier_output_and_unmarking_restores_it(
     assert "2 + 2" in sent
     doors.run("private('df', False)", "private('word', False)")
     assert f"{CANARY} word" in doors.ask("And now?")
-    doors.session.close()
-
-
-def test_suggestions_hide_private_values(service: Service) -> None:
-    doors = open_doors(service, suggestion_model="openai:our-own")
-    doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
-    service.replies = [OPENAI.reply("ello")]
-    assert doors.session.suggest is not None
-    doors.session.suggest(f"x = '{CANARY} word'; h", True, lambda: True)
-    assert service.asked
-    assert CANARY not in doors.asked()
-    assert "word: private" in doors.asked()
     doors.session.close()
 
 

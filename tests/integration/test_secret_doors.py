@@ -143,12 +143,12 @@ def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -
         OPENAI.reply("Again."),
         OPENAI.reply("Again."),
     ]
-    it.session.submit("ask", f"look at @key.txt and @key and @pair, !`cat key.txt`, {KEY}")
+    it.session.submit("ask", f"look at @key.txt and @key and @pair, {KEY}")
     it.store.wait(tags.AGENT, state="done", turn=1)
     assert len(service.asked) >= 2
     assert_masked(json.dumps(service.asked))
     assert_masked(json.dumps(service.asked, ensure_ascii=False))
-    assert "cat key.txt" in json.dumps(service.asked)
+    assert "@key.txt" in json.dumps(service.asked)
 
 
 def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> None:
@@ -237,7 +237,7 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
 
     assert_masked(str(look.open((["name", "key"],))))
     assert_masked(str(look.children(path("home"), 0, 9)))
-    assert_masked(str(look.children(path("it"), 0, 9, attributes=True)))
+    assert_masked(str(look.children(path("it"), 0, 9)))
     assert_masked(str(look.evaluate(path("it"), "p")))
     assert_masked(str(look.representation(path("it"))))
     for size in (1, 13, 30, 1000):

@@ -1,11 +1,10 @@
-"""The models of a session: the first one, changed settings, suggestions."""
+"""The models of a session: the first one, changed settings."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.models import change_setting, rest_of_line
+from mahtab_tui.session.models import change_setting
 from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.agents import without_surroundings
@@ -323,63 +322,3 @@ def test_summary_makes_the_window_use_smaller(open_session: OpenSession, service
     wait_for(lambda: len(windows.reported) == 3)
     assert windows.reported[-1].estimated
     wait_for(lambda: not it.session.agent.in_turn)
-
-
-@pytest.mark.parametrize(
-    ("text", "suggestion", "rest"),
-    [
-        ("x = su", "m(y)", "m(y)"),
-        ("x = su", "x = sum(y)", "m(y)"),
-        ("a\n    x = su", "```python\nx = sum(y)\nz\n```", "m(y)"),
-        ("x = ", " 3  \nmore", " 3"),
-        ("x", "", ""),
-        ("x", "\x1b]52;c;eA==\x07y", "y"),
-    ],
-)
-def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) -> None:
-    assert rest_of_line(text, suggestion) == rest
-
-
-Suggest = Callable[[str, bool, Callable[[], bool]], str]
-
-
-def suggesting(open_session: OpenSession, project: Path, line: str) -> tuple[Watched, Suggest]:
-    (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
-    it = open_session(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
-    assert it.session.suggest is not None
-    return it.store, it.session.suggest
-
-
-def test_suggestions_use_their_own_model_and_are_counted(
-    open_session: OpenSession, project: Path
-) -> None:
-    store, suggest = suggesting(open_session, project, '{"text": "m(y)", "repeat": true}')
-    assert suggest("x = su", True, lambda: True) == "m(y)"
-    store.wait(tags.USAGE, source="suggestion")
-    assert suggest("x = su", True, lambda: False) == ""
-
-
-def test_claude_suggests_without_thinking_and_within_the_cost_limit(
-    open_session: OpenSession, install_claude: InstallClaude
-) -> None:
-    fake = install_claude(
-        "answers",
-        answers=["m(y)"],
-        watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
-    )
-    session = open_session(model="demo", suggestion_model="claude:haiku", max_usd=5.0).session
-    assert session.suggest is not None
-    assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
-    assert fake.starts[0]["env"] == {
-        "CLAUDE_CODE_DISABLE_THINKING": "1",
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
-    }
-
-
-def test_failing_suggestion_model_is_reported_once(
-    open_session: OpenSession, project: Path
-) -> None:
-    store, suggest = suggesting(open_session, project, '{"text": "m(y)"}')
-    assert [suggest("x = su", True, lambda: True) for _ in range(4)] == ["m(y)", "", "", ""]
-    store.wait(tags.NOTICE, level="warning")
-    assert len([each for each in store.records if "Suggestions are off" in each.text]) == 1

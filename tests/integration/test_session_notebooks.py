@@ -53,15 +53,14 @@ CELLS = (
 
 
 def exported(it: Opened, typed: str, folder: Path) -> Path:
-    order = parse_export(typed, "demo", folder)
-    export(it.session, order)
+    file = parse_export(typed, "demo")
+    export(it.session, file, folder)
     wait_for(
         lambda: any(
-            record.tag == tags.NOTICE and str(order.file) in record.text
-            for record in it.store.records
+            record.tag == tags.NOTICE and str(file) in record.text for record in it.store.records
         )
     )
-    return order.path
+    return folder / file
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
@@ -118,44 +117,25 @@ def test_private_texts_and_secrets_are_not_exported(
 def test_a_session_with_any_name_is_exported_into_its_folder(
     name: str, file: str, project: Path
 ) -> None:
-    assert parse_export("", name, project).path == project / f"{file}.ipynb"
+    assert parse_export("", name) == Path(f"{file}.ipynb")
 
 
-@pytest.mark.parametrize(
-    ("typed", "sentence"),
-    [
-        ("a.txt", "extension"),
-        ("a.py b.py", "Name one file"),
-        ("x", "extension"),
-        ("1x", "extension"),
-        ('"a b.py', "not closed"),
-    ],
-)
-def test_wrong_export_command_gives_one_sentence(typed: str, sentence: str, project: Path) -> None:
-    with pytest.raises(ExportError, match=sentence):
-        parse_export(typed, "demo", project)
+def test_wrong_export_command_gives_one_sentence() -> None:
+    for typed in ("a.txt", "x", "a.html shown"):
+        with pytest.raises(ExportError, match="extension"):
+            parse_export(typed, "demo")
 
 
-def test_quoted_name_may_contain_spaces(project: Path) -> None:
-    assert (
-        parse_export("'my report.html' whole", "demo", project).path == project / "my report.html"
-    )
+def test_name_may_contain_spaces() -> None:
+    for typed in ("my report.html", '"my report.html"'):
+        assert parse_export(typed, "demo") == Path("my report.html")
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("~nobody-of-this-name/x.md", "No such file or directory"),
-        ("nowhere/x.md", "No such file or directory"),
-        (f"{'x' * 300}.md", "File name too long"),
-    ],
-)
-def test_impossible_name_gives_one_sentence(
-    name: str, why: str, open_session: OpenSession, project: Path
-) -> None:
+def test_impossible_name_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
+    name, why = "nowhere/x.md", "No such file or directory"
     it = open_session()
     it.run("x = 1")
-    export(it.session, parse_export(name, "demo", project))
+    export(it.session, parse_export(name, "demo"), project)
     it.store.wait(tags.NOTICE, f"{name} cannot be written: {why}.")
 
 
@@ -242,7 +222,7 @@ def test_page_in_a_real_browser_runs_and_loads_nothing(
         ),
     ]
     file = tmp_path / "page.html"
-    write(select(Conversation(past), "demo"), file)
+    write(select(Conversation(past)), file)
     options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
     command = [
         "chromium",
@@ -338,22 +318,6 @@ def test_escape_cancels_all_waiting_cells(open_session: OpenSession, project: Pa
     wait_for(lambda: it.session.cells.running and it.session.stop() == "cell")
     it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
     assert it.value("'y' in globals()") == "False"
-
-
-def test_waiting_cell_can_be_withdrawn(open_session: OpenSession, project: Path) -> None:
-    cells = [
-        new_code_cell("import time\nwhile not done: time.sleep(0.01)"),
-        new_code_cell("1/0"),
-        new_code_cell("z = 1"),
-    ]
-    it, notebook, _ = opened(open_session, project, cells=cells)
-    it.run("done = []")
-    notebook.run_up_to()
-    wait_for(lambda: it.session.cells.running)
-    last = max(item.id for item in it.session.inbox._items)
-    assert it.session.inbox.cancel(last) is not None
-    it.session.stop()
-    it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
 
 
 @pytest.mark.parametrize(

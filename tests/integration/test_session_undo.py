@@ -111,19 +111,6 @@ def test_nothing_is_undone_during_a_cell_or_before_any_cell(
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
-def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(undo_steps=200)
-    it.run("items = []; other = 0", *[f"items.append({number})" for number in range(110)])
-    it.session.undo.undo(3)
-    who = it.session.cells.provenance.author
-    assert (who("items"), who("other")) == (("you", 2, False), ("you", 1, False))
-    it.session.undo.redo()
-    assert who("items") == ("you", 111, False)
-    assert it.value("len(items)") == "110"
-
-
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
@@ -229,18 +216,6 @@ def test_undo_restores_the_folder_left_by_the_cell(
     )
     it.session.undo.redo()
     assert it.session.kernel.info().cwd == str(project / "inner")
-
-
-def test_screen_resize_does_not_count_as_a_change(
-    open_session: OpenSession,
-) -> None:
-    it = open_session()
-    it.run("import os; items = [1]", "items.append(2)")
-    it.session.kernel.set_size(50, 10)
-    assert it.value("os.environ['COLUMNS']") == "'50'"
-    assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
-    it.session.undo.undo(2)
-    assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
 
 def test_non_variables_do_not_appear_in_the_namespace_pane(

@@ -176,32 +176,24 @@ def test_slow_imports_on_several_threads_succeed() -> None:
     )
 
 
-# A program that is killed leaves no process: neither one that searches without end, nor a program
-# that it has started.
+# A program that is killed leaves no process that searches without end.
 
 SEARCH = "from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code').search('(a|a)+$', seconds=1000)"
-PRINTED = "from mahtab_tui.session.attachments import run_command; run_command({command!r}, '.', lambda: False)"
-PROGRAMS = {
-    "a search": SEARCH,
-    "a command that is attached": PRINTED.format(command="exec sleep 1000"),
-}
 
 
 def works(pid: int) -> bool:
-    """Whether a process has begun with what it is there for: it is no longer the one that starts
-    it, and sleeps or searches."""
+    """Whether a process is no longer the one that starts it, and searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50)
+    return b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50
 
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="other systems cannot end a process with another"
 )
-@pytest.mark.parametrize("code", PROGRAMS.values(), ids=PROGRAMS)
-def test_processes_started_by_a_killed_program_end(project: Path, code: str) -> None:
+def test_processes_started_by_a_killed_program_end(project: Path) -> None:
     (project / "code").mkdir()
     (project / "code" / "some.py").write_text("a" * 60 + "b")
-    with subprocess.Popen([sys.executable, "-c", code], cwd=project) as program:
+    with subprocess.Popen([sys.executable, "-c", SEARCH], cwd=project) as program:
         started: list[int] = []
         try:
             wait_for(

@@ -158,12 +158,6 @@ async def test_answer_is_bounded_for_any_code() -> None:
         assert "characters left out" in output
 
 
-async def test_last_line_reaches_progress_without_control_sequences() -> None:
-    async with agent() as a:
-        await a.eval("import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)")
-        assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in a.reports)
-
-
 async def test_cancelling_interrupts_the_cell_and_preserves_the_state() -> None:
     async with agent() as a:
         await a.eval("seen = []")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import stat
-import struct
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
-from mahtab_tui import __version__
 from mahtab_tui.cli.admin import (
     ClientName,
     configuration_file,
@@ -24,7 +19,6 @@ from mahtab_tui.cli.admin import (
 )
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
-from tests.mcp.clients import agent
 from tests.warm import run_program
 
 
@@ -92,20 +86,6 @@ def test_linked_configuration_stays_a_link_with_its_permissions(project: Path) -
     assert sorted(path.name for path in project.iterdir()) == [".mcp.json", "dotfiles.json"]
 
 
-def test_unwritable_configuration_is_left_unchanged(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / ".mcp.json").write_text("{}")
-
-    def full(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SettingsError, match="No space left on device"):
-        install("claude-code", project)
-    assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]
-
-
 def test_printing_writes_nothing(project: Path) -> None:
     assert "mahtab" in json.loads(run("install", "--print").stdout)["mcpServers"]
     assert (
@@ -153,27 +133,7 @@ def test_plug_in_is_complete(home: Path) -> None:
         "activate",
     }
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
-    assert yaml.safe_load(head)["name"] == "persistent-python"
-    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["version"] == __version__
-    assert manifest["author"]["name"], "its validator warns of a plug-in without an author"
-    assert len((folder / "README.md").read_text().split()) >= 40, (
-        "its validator refuses a plug-in that does not say what it does"
-    )
-    picture = (folder / ".claude-plugin" / "icon.png").read_bytes()
-    assert struct.unpack(">4s2I", picture[12:24]) == (b"IHDR", 512, 512), (
-        "its validator warns where there is no square icon"
-    )
-    for file in (folder / "commands").glob("*.md"):
-        described = yaml.safe_load(file.read_text().split("---")[1])
-        assert described["description"]
-        assert all(isinstance(value, str) for value in described.values())
-
-
-def test_unwritable_plug_in_gives_one_sentence(home: Path) -> None:
-    (home / ".mahtab").write_text("a file where the folder would be")
-    done = run("plugin")
-    assert (done.returncode, done.stdout, "cannot be written" in done.stderr) == (2, "", True)
+    assert "name: persistent-python" in head
 
 
 async def test_a_script_can_start_the_server() -> None:
@@ -182,13 +142,6 @@ async def test_a_script_can_start_the_server() -> None:
     code = "import mahtab_tui; mahtab_tui.start_server()"
     async with Client(StdioServerParameters(command=sys.executable, args=["-c", code])) as client:
         assert "eval" in [tool.name for tool in (await client.list_tools()).tools]
-
-
-async def test_written_command_starts_the_server(project: Path) -> None:
-    entry = json.loads(run("install", "--print").stdout)["mcpServers"]["mahtab"]
-    assert entry["args"][-1] == "mcp"
-    async with agent(cwd=project) as a:
-        assert await a.value("import os; os.getcwd()") == repr(str(project))
 
 
 @pytest.fixture

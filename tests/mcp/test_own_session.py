@@ -21,7 +21,7 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.mcp import connection
-from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
+from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
 from mahtab_tui.mcp.handlers import (
     AttachOptions,
     EvalArguments,
@@ -29,13 +29,12 @@ from mahtab_tui.mcp.handlers import (
     ToolHandlers,
     format_answer,
 )
-from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
+from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
-from mahtab_tui.worker.frames import encode
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, wait_for
@@ -49,8 +48,8 @@ async def report(seconds: float, sentence: str) -> None: ...
 
 
 @asynccontextmanager
-async def own_session(log: Journal | None = None, **settings: Any) -> AsyncIterator[OwnSession]:
-    own = OwnSession(load_settings(**settings), log or Journal())
+async def own_session(**settings: Any) -> AsyncIterator[OwnSession]:
+    own = OwnSession(load_settings(**settings), Journal(Secrets()))
     try:
         yield own
     finally:
@@ -104,17 +103,6 @@ async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
     assert after.result.output == f"{before}\n"
 
 
-@pytest.mark.usefixtures("project")
-async def test_time_limit_starts_when_the_previous_cell_has_ended() -> None:
-    async with own_session() as own:
-        session = await own.connection("codex")
-        _, second = await asyncio.gather(
-            session.evaluate("import time; time.sleep(3.5)", None, report),
-            session.evaluate("'in time'", 3.0, report),
-        )
-    assert (second.result.output, second.timed_out) == ("'in time'\n", False)
-
-
 async def test_thread_output_between_cells_comes_with_the_next_answer(project: Path) -> None:
     code = "import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late words')\n"
     async with own_session() as own:
@@ -126,9 +114,7 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
             late += own.take_late_output()
             await anyio.sleep(0.01)
         done = replace(await session.evaluate("0", None, report), late=late)
-    result = format_answer(
-        done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain")
-    )
+    result = format_answer(done, EvalArguments(code="0", timeout_s=None, max_output=1_000))
     assert result.text == "0\nPrinted since the last call:\nlate words"
 
 
@@ -142,31 +128,10 @@ async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
     assert "forbids it" in denied.declined
 
 
-@pytest.mark.usefixtures("project")
-async def test_unwritable_log_stops_and_the_cells_continue(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("this system has no /dev/full")
-    monkeypatch.setattr(connection, "log_file", lambda: full)
-    log = Journal("file")
-    async with own_session(log) as own:
-        done = await (await own.connection("codex")).evaluate("print('printed'); 42", None, report)
-    assert done.result.output == "printed\n42\n"
-    assert log.mode == "off"
-    assert (
-        capsys.readouterr().err
-        == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. Logging has stopped.\n"
-    )
-
-
 async def test_two_concurrent_calls_join_a_session_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handlers = ToolHandlers(
-        load_settings(), str(project), AnswerFormat("plain"), Journal(), AttachOptions(), Secrets()
-    )
+    handlers = ToolHandlers(load_settings(), str(project), AttachOptions(), Secrets())
     joins: list[str | None] = []
 
     class Joined:
@@ -218,28 +183,11 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
     with listening:
         closing = asyncio.get_running_loop().run_in_executor(None, close)
         with pytest.raises(McpToolError, match="The session closed the connection"):
-            await SessionConnection.join(None, tmp_path, "codex", Journal())
+            await SessionConnection.join(None, tmp_path, "codex", Journal(Secrets()))
         await closing
 
 
-async def test_answer_in_another_form_gives_one_sentence() -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
-        await asyncio.to_thread(theirs.sendall, encode(welcome))
-        joined = await SessionConnection.connect(ours, "codex", Journal())
-        assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
-        call = asyncio.create_task(joined.call("kernel", KernelInfo))
-        assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)
-        theirs.sendall(encode({"op": "answer", "id": 1, "value": {"python": 3}}))
-        with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
-            await call
-        await joined.close()
-
-
-async def test_agents_worker_log_and_answers_do_not_contain_the_key(
-    project: Path, home: Path
-) -> None:
+async def test_agents_answers_do_not_contain_the_key(project: Path, home: Path) -> None:
     (project / "key.txt").write_text(KEY)
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
@@ -267,16 +215,6 @@ def test_nothing_but_the_protocol_reaches_its_streams() -> None:
         [sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
-
-
-def test_large_log_is_rotated_when_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LARGEST", 10)
-    for text in ("first text\n", "second\n", "third\n"):
-        log = Journal("file")
-        log.output("stdout", text)
-        log.set_mode("off")
-    assert log_file().read_text() == "second\nthird\n"
-    assert log_file().with_name("repl.log.1").read_text() == "first text\n"
 
 
 CODES = {

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
-from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, Record, get_record
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.values import Status
-from mahtab_tui.mcp.connection import log_file
-from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
+from mahtab_tui.bus.records import Decision, Queue, Record, get_record
 from tests import tags
-from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
 
@@ -36,20 +28,6 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share, project:
     assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
     it.session.submit("python", "theirs")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
-
-
-async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path: Path) -> None:
-    it = share(kernel=ProcessKernel(launcher=RemoteLauncher(Road(tmp_path).address, 0.01)))
-    it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    async with agent("--attach", cwd=project) as a:
-        assert (
-            await a.eval("mine.append(3); mine")
-            == f"['{tmp_path / 'home-there'}', 3]\n[~mine list 2 items]"
-        )
-        assert "mine: list" in await a.text("info")
-    it.session.submit("python", "mine[1:]")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "[3]\n"
 
 
 def others(listed: str) -> list[str]:
@@ -82,28 +60,6 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(
         ]
 
 
-async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: Path) -> None:
-    it = share()
-    it.session.submit(
-        "python",
-        "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)",
-    )
-    await until(lambda: (project / "began").exists())
-    async with agent("--attach", cwd=project) as a:
-        assert others(await a.text("info")) == []
-        inner = AssistantReplIn("inner = 1", cell=2, party="model")
-        it.session.cells.finished.append((inner, Status.OK))  # as one that runs within it
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [2] model (ok)"
-        ]
-        (project / "go").touch()
-        await waited(it, tags.USER_REPL_OUT)
-        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
-            "In [1] you (ok)"
-        ]
-        assert others(await a.text("info")) == []
-
-
 async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
@@ -113,31 +69,6 @@ async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -
         assert "SIGSEGV" in died
         assert "All variables are gone" in died
         assert await a.eval("1") == "1"
-
-
-async def test_pause_applies_to_already_queued_cells(share: Share, project: Path) -> None:
-    it = share()
-    it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
-    it.store.wait(tags.USER_REPL_IN, cell=1)
-    async with (
-        agent("--attach", cwd=project, name="codex") as a,
-        agent("--attach", cwd=project, name="other") as b,
-    ):
-        await a.text("info")
-        await b.text("info")  # whoever joins later is paused, too
-        async with anyio.create_task_group() as group:
-            group.start_soon(lambda: a.eval("'waits'"))
-            await until(lambda: it.session.inbox._items)
-            it.session.joined_agents.pause("codex")
-            (project / "go").touch()
-            assert await b.eval("2") == "2"
-            it.session.joined_agents.pause("codex")
-        order = [
-            record.attrs["party"]
-            for record in it.store.records
-            if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
-        ]
-        assert order == ["you", "other", "codex"]
 
 
 async def test_rejoining_the_current_session_changes_nothing(share: Share, project: Path) -> None:
@@ -203,19 +134,11 @@ async def test_user_removes_code_from_the_queue_and_stops_the_running_one(
         assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
-async def test_paused_agent_waits_and_a_disconnected_one_is_notified(
-    share: Share, project: Path
-) -> None:
+async def test_disconnected_agent_is_notified(share: Share, project: Path) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
-        await a.eval("1")
-        assert "paused" in it.session.joined_agents.pause()
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, "after = 1")
-            await until(lambda: any("paused" in sentence for sentence in a.reports))
-            assert "Resumed" in it.session.joined_agents.pause("mcp")
-        assert await a.eval("after") == "1"
-        assert "Which one" in it.session.joined_agents.pause("nobody")
+        assert await a.eval("after = 1; after") == "1\n[+after int 1]"
+        assert "Which one" in it.session.joined_agents.disconnect("nobody")
         it.session.joined_agents.disconnect()
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
@@ -224,32 +147,6 @@ async def test_paused_agent_waits_and_a_disconnected_one_is_notified(
         assert await a.eval("2") == "2"
         assert "You are mcp in the user's session moon" in await a.text("mode", mode="shared")
         assert await a.eval("after") == "1"
-
-
-def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> None:
-    calls = AgentCalls(share().session)
-    guests = calls._session.joined_agents
-    guest = guests.join("codex", lambda text: None, None)
-    guests.pause()
-
-    def serve(call: AgentCall, what: str) -> None:
-        with pytest.raises(AgentCallRefused):
-            calls.serve(call, what, {})
-
-    assert len(calls._serve) >= 8
-    for what in calls._serve:
-        replies: list[Any] = []
-        call = AgentCall(guest, replies.append)
-        serving = threading.Thread(target=serve, args=(call, what))
-        serving.start()
-        while (
-            not replies
-        ):  # a call that is served fails instead, for want of arguments, or tells nothing
-            assert serving.is_alive(), what
-            serving.join(0.01)
-        assert replies == [{"op": "progress", "text": "the user has paused you"}]
-        call.cancel()
-        serving.join()
 
 
 async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
@@ -272,19 +169,6 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
             await waited(it, tags.APPROVAL, state="waiting")
             group.cancel_scope.cancel()
         await waited(it, tags.APPROVAL, state="stopped")
-        it.session.info.set_approval("auto")
-        it.session.joined_agents.pause("mcp")
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            while not (
-                calls := [
-                    call for guest in it.session.joined_agents._agents for call in guest.calls
-                ]
-            ):
-                await anyio.sleep(0.01)
-            group.cancel_scope.cancel()
-        await until(lambda: calls[0].cancelled)
-        assert "(paused)" in it.session.joined_agents.sentence()
     assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
 
 
@@ -403,46 +287,3 @@ async def test_undo_and_reset_allowed_by_the_user_work(share: Share, project: Pa
         assert message.startswith("The namespace is empty.")
         assert "NameError" in await a.eval("items")
         assert "s since you joined" in text_of(await a.call("info"))
-
-
-UNTIL_GO = "import os, time\nprint('has', 'begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n'the value'"
-
-
-async def logged(text: str) -> str:
-    await until(lambda: text in log_file().read_text("utf-8"))
-    return log_file().read_text("utf-8")
-
-
-async def test_running_code_is_logged_live(share: Share, project: Path) -> None:
-    share()
-    async with agent("--attach", cwd=project) as a:
-        await a.text("log_viewer", mode="file")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, UNTIL_GO)
-            log = await logged("has begun\n")
-            assert "In [1] · mcp" in log
-            assert UNTIL_GO in log
-            assert "the value'\n── [1]" not in log
-            (project / "go").touch()
-        log = await logged("── [1] ok")
-        assert log.count("has begun\n") == 1
-        assert "'the value'\n── [1] ok" in log
-
-
-async def test_abandoned_or_declined_code_has_an_end_in_the_log(
-    share: Share, project: Path
-) -> None:
-    it = share()
-    async with agent("--attach", cwd=project) as a:
-        await a.text("log_viewer", mode="file")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, UNTIL_GO)
-            await logged("has begun\n")
-            group.cancel_scope.cancel()
-        await logged("── [1] left")
-        await waited(it, tags.ASSISTANT_REPL_OUT)
-        it.session.info.set_approval("ask")
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.eval, "x = 1")
-            await decide(it, Decision("skip", reason="no"))
-        assert "x = 1\n" in await logged("declined: no")

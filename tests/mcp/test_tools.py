@@ -17,10 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mahtab_tui.mcp.server import SkillPrompts
 from tests.mcp.clients import Agent, agent, text_of, until
 from tests.mcp.wheels import build_wheel, offline
-from tests.skills import trust_skills
 
 SCHEMAS = Path(__file__).with_name("schemas.json")
 
@@ -245,81 +243,27 @@ build_wheel = build_editable
 """
 
 
-async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
-    (tmp_path / "pytest.py").write_text(
-        "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
-    )
-    async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
-        group.start_soon(lambda: a.call("pkg", action="test", packages=[]))
-        await until(lambda: "collects" in a.reports)
-        assert "coll" not in a.reports
-        (tmp_path / "go").touch()
-
-
 async def test_log_contains_the_evaluated_code(home: Path) -> None:
     path = home / ".mahtab" / "logs" / "repl.log"
-    async with agent(MAHTAB_VIEWER="auto") as a:
-        await a.eval("print('in colour')")
-        assert "\x1b[" in path.read_text()
-        assert "in colour" in path.read_text()
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    async with agent() as a:
         assert f"written to {path}. To follow it: tail -f {path}" in await a.text(
-            "log_viewer", mode="file"
+            "log_viewer", mode="auto"
         )
-        before = path.read_text()
         await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
-        assert "ZeroDivisionError" in path.read_text().removeprefix(before)
-        assert "\x1b" not in path.read_text().removeprefix(before)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        log = path.read_text()
+        assert "In [1] · mcp" in log
+        assert "red" in log.partition("1/0\n")[2]
+        assert "ZeroDivisionError" in log
+        assert "\x1b" not in log
         await a.text("log_viewer", mode="off")
-        before = path.read_text()
         await a.eval("3")
-        assert path.read_text() == before
+        assert path.read_text() == log
 
 
-async def test_skills_are_available_as_prompts(tmp_path: Path) -> None:
-    folder = tmp_path / ".mahtab" / "skills" / "count"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text(
-        "---\nname: count\ndescription: Counts\n---\nCount the rows.\n"
-    )
-    async with agent(cwd=tmp_path) as a:
-        assert "count" not in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
-    trust_skills(tmp_path)
-    async with agent(cwd=tmp_path) as a:
-        assert "count" in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
-        prompt = await a.client.get_prompt("count", {"task": "in table"})
-        assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
-
-
-def test_unusable_skill_is_reported_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("---\nname: odd\n---\nNo description.\n")
-    assert "odd" not in [prompt.name for prompt in SkillPrompts(tmp_path, ()).prompts()]
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"mahtab-tui: {broken}")
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred␛[6n\n```"),
-        ({}, "7\nred␛[6n"),
-        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\nred␛[6n"),
-        (
-            {"MAHTAB_OUTPUT_FORMAT": "ansi"},
-            "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[6n\x1b[0m",
-        ),
-    ],
-)
-async def test_answers_are_formatted_as_configured(
-    environment: dict[str, str], expected: str
-) -> None:
-    async with agent(env=environment) as a:
-        assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[6n', end=''); 7") == expected
+async def test_answers_are_plain_text() -> None:
+    async with agent() as a:
+        assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[6n', end=''); 7") == "7\nred␛[6n"
 
 
 async def test_overwritten_lines_are_returned_in_their_final_form() -> None:
@@ -331,10 +275,10 @@ async def test_overwritten_lines_are_returned_in_their_final_form() -> None:
 async def test_wrong_setting_gives_one_sentence() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mahtab_tui", "mcp"],
-        env={**os.environ, "MAHTAB_OUTPUT_FORMAT": "pdf"},
+        env={**os.environ, "MAHTAB_APPROVAL": "never"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "MAHTAB_OUTPUT_FORMAT" in done.stderr
+    assert "MAHTAB_APPROVAL" in done.stderr

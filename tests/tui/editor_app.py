@@ -19,7 +19,7 @@ from textual.widgets import Static
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import History
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.editor.completion import Complete, Explain, Suggest
+from mahtab_tui.tui.editor.completion import Complete, Explain
 from mahtab_tui.tui.editor.pane import FindChips
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
@@ -62,7 +62,6 @@ class EditorApp(ThemedApp):
         theme: str = MAHTAB.name,
         complete: Complete | None = None,
         explain: Explain | None = None,
-        suggest: Suggest | None = None,
         complete_question: Complete | None = None,
         chips: FindChips | None = None,
     ) -> None:
@@ -71,7 +70,6 @@ class EditorApp(ThemedApp):
         super().__init__(theme, [folder / f"{name}.tcss" for name in names])
         self.complete = complete
         self.explain = explain
-        self.suggest = suggest
         self.complete_question = complete_question
         self.chips = chips
         self.history = History(home / "history.db", "a project")
@@ -93,13 +91,7 @@ class EditorApp(ThemedApp):
             yield ReviewRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            helpers = (
-                self.complete,
-                self.explain,
-                self.suggest,
-                self.complete_question,
-                self.chips,
-            )
+            helpers = (self.complete, self.explain, self.complete_question, self.chips)
             yield EditorPane(self.history, *helpers, id="editor")
 
     def on_mount(self) -> None:

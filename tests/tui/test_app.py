@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import TextArea
 
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from mahtab_tui.tui.widgets import prompt_row
-from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import screen_text, until
@@ -111,12 +105,6 @@ async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     assert again.theme == "mahtab-day"
 
 
-def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
-    UiState.path().mkdir(parents=True)
-    UiState().save()
-    assert list(UiState.path().parent.iterdir()) == [UiState.path()]
-
-
 async def test_unknown_slash_command_is_reported_and_not_sent(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
@@ -141,15 +129,6 @@ async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
     assert sent == [("python", "/nonsense"), ("python", "/ 2")]
 
 
-async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    await pilot.press(*"abc", "ctrl+c")
-    assert app.editor.text == ""
-    await pilot.press("ctrl+z")
-    assert app.editor.text == "abc"
-
-
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
 async def test_new_input_scrolls_the_transcript_to_its_end(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
@@ -168,19 +147,6 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
         assert pane.scroll_y == pane.max_scroll_y
 
 
-async def test_broken_input_history_is_reported_once(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    messages: list[str] = []
-    monkeypatch.setattr(app.session, "notice", lambda text, level="info": messages.append(text))
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
-    app.history.problem = "The input history cannot be used."
-    await pilot.pause()
-    assert messages == ["The input history cannot be used."]
-    await pilot.press("x", "enter")
-    assert len(messages) == 1
-
-
 @pytest.mark.parametrize(("height", "rows"), [(12, 1), (24, 3), (40, 3)])
 async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
     make_app: MakeApp, height: int, rows: int
@@ -193,63 +159,6 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
         await until(pilot, lambda: code.region.height in (4, 5))
-
-
-@pytest.mark.parametrize("mode", ["python", "ask"])
-@pytest.mark.parametrize("size", [(80, 24), (80, 31), (200, 50), (40, 12)])
-async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
-    make_app: MakeApp, size: tuple[int, int], mode: Mode
-) -> None:
-    app = make_app(*story())
-    async with showing(app, size) as pilot:
-        app.editor.mode = mode
-        for lines in (8, 12, 100):
-            app.editor.text = "\n".join(f"v{line} = {line}" for line in range(lines))
-            await drawn(pilot)
-            code, hint = app.query_one("#code", TextArea), app.query_one("#hint")
-            end = code.cursor_screen_offset
-            assert app.screen.get_widget_at(*end)[0] is code
-            assert app.editor.region.bottom == size[1] - 1
-            assert hint.region.y >= code.region.bottom
-            assert app.query_one(TranscriptPane).size.height >= size[1] // 4
-
-
-async def test_long_code_being_edited_leaves_no_blank_below_it(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)  # The key comes at once after the focus.
-    app = make_app(*story())
-    async with showing(app) as pilot:
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(
-            replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time()
-        )
-        await drawn(pilot)
-        await pilot.press("f7")
-        await drawn(pilot)
-        await pilot.press("e")
-        code, row = app.query_one("#edited"), app.query_one(ApprovalRow)
-        await until(pilot, lambda: bool(code.region))
-        assert row.region.bottom - code.region.bottom <= 1
-        assert app.query_one(TranscriptPane).size.height > 1
-
-
-async def test_input_that_cannot_be_written_for_the_editor_stays(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    await pilot.pause()
-    app.editor.text = "kept"
-    await pilot.press("f4")
-    await until(
-        pilot,
-        lambda: any(
-            "cannot be written to a file" in notification.message
-            for notification in app._notifications
-        ),
-    )
-    assert app.editor.text == "kept"
 
 
 async def test_input_is_visible_in_the_smallest_terminal(

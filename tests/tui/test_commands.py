@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from mahtab_tui.bus.records import Decision
-from mahtab_tui.manual import TOPICS, filter_page, page
+from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
@@ -118,14 +118,6 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
         assert again.current_theme.dark == (theme == "nord")
 
 
-@pytest.mark.parametrize("theme", ["nord", "textual-light", "dracula", "ansi-dark", "ansi-light"])
-async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme: str) -> None:
-    app = make_app(*story(), theme=theme)
-    async with showing(app, (120, 40)) as pilot:
-        assert app.theme == theme
-        await pilot.press("f1", "escape", "f2")
-
-
 async def test_users_key_overrides_another_commands(
     make_app: MakeApp,
 ) -> None:
@@ -136,13 +128,6 @@ async def test_users_key_overrides_another_commands(
         await until(pilot, lambda: type(app.screen).__name__ == "Confirm")
         await pilot.press("escape", "f12")
         await until(pilot, lambda: type(app.screen).__name__ == "HistorySearch")
-
-
-def test_keys_are_named_as_on_the_keyboard() -> None:
-    rows = help_rows({"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})
-    shown = [keys for _, keys, _ in rows]
-    assert "/, f1  /help TOPIC" in shown
-    assert "., ctrl+q, space  /quit" in shown
 
 
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
@@ -176,12 +161,6 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
 def test_no_row_is_wider_than_its_space(width: int) -> None:
     rows = HelpScreen(help_rows({}))._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
-
-
-def test_help_starts_with_the_keys_everybody_needs_first() -> None:
-    assert [keys for _, keys, _ in help_rows({})][:3] == ["enter", "tab", "`"]
-    groups = [group for group, _, _ in help_rows({})]
-    assert groups == sorted(groups, key=groups.index), "each group stands once"
 
 
 def seen(pilot: Pilot[int]) -> str:
@@ -255,16 +234,6 @@ async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
         assert app.editor.text == "/help agnets"
 
 
-def test_matches_include_their_heading_and_table_header() -> None:
-    text = "# One\n\nwords\n\n## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n\n- x\n- y\n\n```sh\nx\n\ny\n```"
-    assert (
-        filter_page(text, "Y")
-        == "## Two\n\n| a | b |\n| --- | --- |\n| y | 2 |\n\n- y\n\n```sh\nx\n\ny\n```"
-    )
-    assert filter_page(text, "two").startswith("## Two\n\n| a | b |\n| --- | --- |\n| x | 1 |")
-    assert filter_page(text, "nothing") == ""
-
-
 @pytest.mark.parametrize("topic", TOPICS)
 def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
     shown = page(topic)
@@ -272,22 +241,6 @@ def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
     assert shown.summary.endswith(".")
     assert "\n" not in shown.summary
     assert "<!--" not in shown.text
-
-
-async def test_line_is_redrawn_only_when_its_keys_change(
-    make_app: MakeApp,
-) -> None:
-    app = make_app(*story())
-    async with showing(app) as pilot:
-        before = app.screen.query_one(KeyLine).keys
-        app.screen.refresh_bindings()
-        await pilot.pause()
-        await pilot.pause()
-        assert app.screen.query_one(KeyLine).keys is before
-        app.set_keymap({"help": "f12"})
-        await until(
-            pilot, lambda: any(key.key == "f12" for key in app.screen.query_one(KeyLine).keys)
-        )
 
 
 class Keys(App[None]):

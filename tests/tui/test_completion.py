@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
@@ -20,7 +19,6 @@ from tests.tui.editor_app import (
     EditorApp,
     actions,
     app_of,
-    screen_text,
     text_of,
     until,
     write,
@@ -113,16 +111,6 @@ async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
     assert actions(pilot) == []
 
 
-@pytest.mark.parametrize("before", ["", "日本 "])
-async def test_list_appears_under_the_start_of_the_completed_text(
-    pilot: Pilot[None], before: str
-) -> None:
-    begin = app_of(pilot).area.cursor_screen_offset.x
-    await write(pilot, f'"{before}日本" + table["日')
-    await opened(pilot, "日本人")
-    assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
-
-
 async def test_tab_requests_and_inserts_a_single_match_at_once(
     pilot: Pilot[None],
 ) -> None:
@@ -204,14 +192,6 @@ async def test_completions_of_a_starting_server_are_requested_again(
     assert kernel.pending == 0
 
 
-async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
-    await write_pri(pilot)
-    gone = shown(pilot).items[1]
-    await write(pilot, "ce(")
-    app_of(pilot).area.completer.accept(gone)
-    assert app_of(pilot).editor.text == "price("
-
-
 async def test_list_closes_when_the_kernel_does_not_answer(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
@@ -225,13 +205,6 @@ async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -
     await write(pilot, "`pri")
     await pilot.press("tab")
     assert kernel.asked == []
-
-
-async def test_click_inserts_a_row(pilot: Pilot[None]) -> None:
-    await write_pri(pilot)
-    await pilot.pause()
-    await pilot.click(CompletionList, offset=(3, 1))
-    assert app_of(pilot).editor.text == "prices"
 
 
 async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:
@@ -256,15 +229,6 @@ def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: 
         await pilot.press("down")
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
-
-
-async def test_closed_string_requests_no_automatic_completion(
-    pilot: Pilot[None], kernel: Kernel
-) -> None:
-    await write(pilot, "'x' in (")
-    assert kernel.asked[-1] != "'x' in ("
-    await write(pilot, ")")
-    assert kernel.asked[-1] != "'x' in ()"
 
 
 async def test_reply_to_an_outdated_request_opens_nothing(
@@ -329,10 +293,6 @@ async def test_call_is_explained(help_pilot: Pilot[None], code: str) -> None:
     assert "The mean of [bold]values[/bold]." in text
 
 
-async def test_unknown_code_gives_one_sentence(help_pilot: Pilot[None]) -> None:
-    assert await explained(help_pilot, "nobody(") == "No help for the code at the cursor."
-
-
 async def test_unresponsive_kernel_is_reported(help_pilot: Pilot[None]) -> None:
     assert await explained(help_pilot, "dead(") == "The kernel has ended."
 
@@ -343,17 +303,6 @@ async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
     await help_pilot.press(key)
     await until(help_pilot, lambda: not help_pilot.app.query_one(HelpCard).display)
     assert actions(help_pilot) == []
-
-
-async def test_card_appears_above_the_call(help_pilot: Pilot[None]) -> None:
-    await explained(help_pilot, "m = mean(")
-    shown = screen_text(help_pilot)
-    card, _, line = shown.partition("╰")
-    assert "│ mean(    " in card
-    assert "│     weights: list[float] | None = None,  " in card
-    assert "│ The mean of [bold]values[/bold].  " in card
-    assert "│ /home/ada/stats.py:12  " in card
-    assert "❯ m = mean(" in line
 
 
 async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
@@ -373,123 +322,3 @@ async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
         await until(pilot, replied.is_set)
         await pilot.pause(0.1)
         assert not app.query_one(HelpCard).display
-
-
-# The grey suggestion behind the cursor.
-
-
-class Model:
-    """Goes on with ``rint(x)`` after a p; can be made to wait."""
-
-    def __init__(self) -> None:
-        self.free = threading.Event()
-        self.free.set()
-        self.asked: list[tuple[str, bool]] = []
-        self.unwanted = 0
-
-    def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
-        self.asked.append((text, python))
-        assert self.free.wait(30)
-        self.unwanted += not wanted()
-        return "rint(x)" if text.endswith("p") else " and so on"
-
-
-@pytest.fixture
-def model() -> Model:
-    return Model()
-
-
-@pytest.fixture
-async def suggestion_pilot(home: Path, model: Model) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, suggest=model.suggest)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.focused is app.area)
-        yield pilot
-        model.free.set()
-
-
-async def suggested(pilot: Pilot[None], text: str) -> None:
-    await until(pilot, lambda: app_of(pilot).area.suggestion == text)
-
-
-async def suggest_at(pilot: Pilot[None], text: str) -> None:
-    await write(pilot, text)
-    app_of(pilot).editor.suggest()
-    await suggested(pilot, "rint(x)")
-
-
-@pytest.mark.parametrize("key", ["right", "tab"])
-async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
-    suggestion_pilot: Pilot[None], key: str
-) -> None:
-    await write(suggestion_pilot, "p")
-    await suggested(suggestion_pilot, "rint(x)")
-    assert app_of(suggestion_pilot).editor.text == "p"
-    await suggestion_pilot.press(key)
-    assert app_of(suggestion_pilot).editor.text == "print(x)"
-    assert not app_of(suggestion_pilot).area.suggestion
-
-
-async def test_matching_input_keeps_the_suggestion_and_other_input_removes_it(
-    suggestion_pilot: Pilot[None],
-) -> None:
-    await suggest_at(suggestion_pilot, "p")
-    await write(suggestion_pilot, "ri")
-    assert app_of(suggestion_pilot).area.suggestion == "nt(x)"
-    await write(suggestion_pilot, "z")
-    assert app_of(suggestion_pilot).area.suggestion == ""
-    assert app_of(suggestion_pilot).editor.text == "priz"
-
-
-async def test_late_suggestion_is_not_shown(suggestion_pilot: Pilot[None], model: Model) -> None:
-    model.free.clear()
-    await write(suggestion_pilot, "p")
-    app_of(suggestion_pilot).editor.suggest()
-    await until(suggestion_pilot, lambda: bool(model.asked))
-    await write(suggestion_pilot, "q")
-    model.free.set()
-    await suggested(suggestion_pilot, " and so on")
-    assert model.unwanted == 1
-
-
-@pytest.mark.parametrize("key", ["left", "home", "escape", "backspace"])
-async def test_other_keys_do_not_accept_it(suggestion_pilot: Pilot[None], key: str) -> None:
-    await suggest_at(suggestion_pilot, "xp")
-    await suggestion_pilot.press(key)
-    assert "rint" not in text_of(suggestion_pilot)
-
-
-async def test_enter_submits_only_the_typed_text(suggestion_pilot: Pilot[None]) -> None:
-    await suggest_at(suggestion_pilot, "p")
-    await suggestion_pilot.press("enter")
-    assert actions(suggestion_pilot) == [("submitted", "python", "p")]
-
-
-async def test_questions_get_suggestions_too(suggestion_pilot: Pilot[None], model: Model) -> None:
-    await write(suggestion_pilot, "`why")
-    app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, " and so on")
-    assert ("why", False) in model.asked
-
-
-async def test_no_suggestions_without_a_model(home: Path) -> None:
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        await write(pilot, "p")
-        assert not app.editor.suggest()
-        assert app.area.suggester is None
-
-
-async def test_suggestion_follows_the_typed_text_in_grey(suggestion_pilot: Pilot[None]) -> None:
-    await write(suggestion_pilot, "p")
-    area = app_of(suggestion_pilot).area
-    app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, "rint(x)")
-    assert "❯ print(x)\n" in screen_text(suggestion_pilot)
-    typed, *_, grey = [
-        (segment.text.strip(), segment.style and segment.style.color)
-        for segment in area.render_line(0)
-        if segment.text.strip()
-    ]
-    assert grey[0].endswith("int(x)"), "behind the cursor, which stands on the first letter"
-    assert grey[1] != typed[1]

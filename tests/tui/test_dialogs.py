@@ -91,11 +91,6 @@ async def test_no_key_opens_another_screen_over_a_dialog(
     assert [type(screen) for screen in app.screen_stack[1:]] == [opened]
 
 
-async def test_help_key_closes_the_help(app: MahtabApp, pilot: Pilot[int]) -> None:
-    await press_at_once(pilot, "f1", "f1")
-    await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
 async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -295,40 +290,6 @@ async def test_only_visible_rows_are_built_and_the_cursor_stays_visible() -> Non
         await pilot.press("pageup")
         assert view.cursor == MANY - 1 - (HEIGHT - 2)
         assert app.numbers.made < 50 * HEIGHT
-
-
-async def test_cursor_is_visible_while_the_view_has_the_focus() -> None:
-    app = NumbersApp()
-    async with app.run_test(size=(40, HEIGHT)) as pilot:
-        view = app.query_one(NumbersView)
-        view.focus()
-        view.go_to(3)
-        await pilot.pause()
-        assert view.marked_row == 3
-        marked, other = (next(iter(view.render_line(y))).style for y in (4, 5))
-        assert marked != other
-        app.screen.set_focus(None)
-        await pilot.pause()
-        assert view.marked_row == -1
-
-
-async def test_rows_are_rebuilt_only_for_a_new_width_or_theme() -> None:
-    app = NumbersApp()
-    async with app.run_test(size=(40, HEIGHT)) as pilot:
-        await pilot.pause()
-        before = app.numbers.laid_out
-        view = app.query_one(NumbersView)
-        view.focus()
-        app.screen.set_focus(None)
-        view.refresh_view()
-        await pilot.pause()
-        assert app.numbers.laid_out == before
-        await pilot.resize_terminal(60, HEIGHT)
-        await pilot.pause()
-        assert app.numbers.laid_out == before + 1
-        app.theme = "mahtab-day"
-        await pilot.pause()
-        assert app.numbers.laid_out == before + 2
 
 
 @ignores_removed

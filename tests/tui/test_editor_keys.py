@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from textual.events import Key, Paste
+from textual.events import Paste
 from textual.pilot import Pilot
-from textual.widgets import Static, TextArea
+from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from mahtab_tui.tui.find import FindRow
 from tests.tui.editor_app import (
     SIZE,
     EditorApp,
@@ -22,7 +21,6 @@ from tests.tui.editor_app import (
     editing,
     press_at_once,
     text_of,
-    until,
     write,
 )
 
@@ -57,11 +55,6 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     assert actions(pilot) == [
         ("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")
     ]
-
-
-async def test_enter_on_empty_input_runs_nothing(pilot: Pilot[None]) -> None:
-    await write(pilot, "  \n\n")
-    assert actions(pilot) == []
 
 
 @pytest.mark.parametrize(
@@ -132,34 +125,6 @@ async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) ->
     assert actions(pilot) == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
 
 
-async def test_curly_quotes_are_straightened_if_wanted(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    hint = app.query_one("#hint", Static)
-    app.area.post_message(Paste("```python\nprint(“it’s”)\n```"))
-    await pilot.pause()
-    assert app.editor.text == "print(“it’s”)"
-    assert "Alt+Q makes them straight" in str(hint.content)
-    await pilot.press("alt+q")
-    assert app.editor.text == 'print("it\'s")'
-    assert "Alt+Q" not in str(hint.content)
-    await pilot.press("ctrl+z")
-    assert app.editor.text == "print(“it’s”)"
-    app.editor.toggle_mode()
-    await pilot.pause()
-    assert "Alt+Q" not in str(hint.content), "a question may have any quotes"
-    await pilot.press("alt+q")
-    assert app.editor.text == "print(“it’s”)"
-
-
-async def test_curly_quotes_of_a_folded_text_are_straightened_too(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste("print(“a”)\n" * 60))
-    await pilot.pause()
-    await pilot.press("alt+q")
-    assert app.editor.text == 'print("a")\n' * 60
-    assert app.area.text.startswith("[Pasted 61 lines")
-
-
 async def test_a_pasted_block_replaces_the_selection(pilot: Pilot[None]) -> None:
     put(pilot, "f(old)")
     app_of(pilot).area.selection = Selection((0, 2), (0, 5))
@@ -172,37 +137,6 @@ async def test_text_copied_by_the_program_is_pasted_clean(pilot: Pilot[None]) ->
     app_of(pilot).copy_to_clipboard(">>> x\x1b[2J = 1")
     await pilot.press("ctrl+v")
     assert app_of(pilot).editor.text == "x = 1"
-
-
-@pytest.mark.parametrize(
-    ("cursor", "pair"),
-    [((0, 1), {(0, 1), (1, 4)}), ((1, 5), {(0, 1), (1, 4)}), ((0, 4), set()), ((1, 0), set())],
-)
-async def test_the_brackets_at_or_before_the_cursor_are_marked(
-    pilot: Pilot[None], cursor: tuple[int, int], pair: set[tuple[int, int]]
-) -> None:
-    put(pilot, "f(')',\n  1 )", cursor=cursor)
-    area = app_of(pilot).area
-    assert {(row, span.start) for row in range(2) for span in area.get_line(row).spans} == pair
-
-
-async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
-    app_of(pilot).bind("escape", "stop")
-    await pilot.press("escape")
-    assert actions(pilot) == [("stop",)]
-
-
-async def test_the_colours_follow_the_theme(pilot: Pilot[None]) -> None:
-    put(pilot, "x = 'text'")
-    for theme, colour in ((app_of(pilot).theme, "#8fd6a4"), ("mahtab-day", "#1f7a3d")):
-        app_of(pilot).theme = theme
-        await pilot.pause()
-        colours = {
-            segment.text: segment.style.color.name
-            for segment in app_of(pilot).area.render_line(0)
-            if segment.style and segment.style.color
-        }
-        assert colours["'text'"] == colour
 
 
 async def test_editor_grows_with_its_text_up_to_part_of_the_screen(
@@ -257,16 +191,6 @@ async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "x"
 
 
-async def test_undo_works_beyond_the_visible_lines(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste("x\n" * 40))
-    await pilot.pause()
-    await pilot.press("ctrl+z")
-    assert app.editor.is_empty
-    await pilot.press("ctrl+y")
-    assert app.editor.text == "x\n" * 40
-
-
 # Large pasted texts, which stand in the editor as one word each.
 
 
@@ -313,27 +237,6 @@ async def test_backspace_deletes_a_folded_text_at_once(paste_pilot: Pilot[None])
     assert app.area.text == "a "
 
 
-async def test_deleting_a_word_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
-    await write(paste_pilot, "a b ")
-    app = await paste(paste_pilot, LARGE)
-    await paste_pilot.press("ctrl+w")
-    assert app.area.text == "a b "
-    await paste_pilot.press("ctrl+w")
-    assert app.area.text == "a "
-
-
-@pytest.mark.parametrize("key", ["delete", "alt+delete"])
-async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
-    paste_pilot: Pilot[None], key: str
-) -> None:
-    app = await paste(paste_pilot, LARGE)
-    await write(paste_pilot, "cd")
-    await paste_pilot.press("home", key)
-    assert app.area.text == "cd"
-    await paste_pilot.press("delete")
-    assert app.area.text == "d"
-
-
 async def test_folded_open_block_is_not_complete(paste_pilot: Pilot[None]) -> None:
     app = await paste(paste_pilot, LARGE + "\nif x:")
     await paste_pilot.press("enter")
@@ -350,18 +253,6 @@ async def test_fold_word_is_removed_when_its_text_is_forgotten(paste_pilot: Pilo
     assert app.editor.is_empty
 
 
-async def test_text_stays_folded_in_a_question_with_more_mentions(
-    paste_pilot: Pilot[None],
-) -> None:
-    app = app_of(paste_pilot)
-    app.editor.mode = "ask"
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
-    app.editor.mention("@cell:3")
-    assert app.area.text == "[Pasted 312 lines] @cell:3 "
-    assert app.editor.text == f"{LARGE} @cell:3 "
-
-
 async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[None]) -> None:
     pasted = "# [Pasted 312 lines]\n" * 60
     app = await paste(paste_pilot, pasted, LARGE)
@@ -369,84 +260,6 @@ async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[N
 
 
 # Finding a text in the input, and the colours of the prompt's own lines.
-
-
-@pytest.fixture
-async def find_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.focused is app.area)
-        app.editor.text = "price = 1\nprint(Price)\n[red] = price"
-        app.area.move_cursor((0, 0))
-        yield pilot
-
-
-def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
-    area = app_of(pilot).area
-    return area.selection.start, area.selected_text
-
-
-async def test_text_is_found_by_a_pattern(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, r"^.r[a-z]+t")
-    assert selected(find_pilot) == ((0, 0), "")
-    app.post_message(Key("alt+r", "r"))  # as a terminal sends it: with a character
-    await until(find_pilot, lambda: selected(find_pilot) == ((1, 0), "print"))
-
-
-async def test_matches_are_found_and_stepped_through(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, "pric")
-    assert selected(find_pilot) == ((0, 0), "pric")
-    found = []
-    for key in ("enter", "down", "down", "up"):
-        await find_pilot.press(key)
-        found.append(selected(find_pilot)[0])
-    assert found == [(1, 6), (2, 8), (0, 0), (2, 8)]
-    assert str(app.query_one("#find-count").render()) == "3 of 3"
-    await find_pilot.press("escape")
-    assert not app.query_one(FindRow).display
-    await until(find_pilot, lambda: app.focused is app.area)
-    assert selected(find_pilot) == ((2, 8), "pric")
-    assert app.actions == []
-
-
-async def test_missing_match_is_reported_and_nothing_moves(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    app.editor.find()
-    await write(find_pilot, "[red].")
-    assert str(app.query_one("#find-count").render()) == "nothing found"
-    assert selected(find_pilot)[1] == "[red]"
-
-
-async def test_selection_is_searched_for(find_pilot: Pilot[None]) -> None:
-    app = app_of(find_pilot)
-    await find_pilot.press(*["shift+right"] * 5)
-    app.editor.find()
-    await find_pilot.press("enter")
-    assert selected(find_pilot) == ((1, 6), "Price")
-
-
-@pytest.mark.parametrize(
-    ("text", "start", "end"),
-    [
-        ("!ls", 0, 1),
-        ("x = !ls", 4, 5),
-        ("  %time f(x)", 2, 7),
-        ("%%time", 0, 6),
-        ("df.head??", 7, 9),
-        ("?df", 0, 1),
-        ("größe?", 7, 8),
-    ],
-)
-async def test_prompt_signs_are_coloured(
-    find_pilot: Pilot[None], text: str, start: int, end: int
-) -> None:
-    app = app_of(find_pilot)
-    app.editor.text = text
-    await until(find_pilot, lambda: (start, end, "keyword") in app.area._highlights[0])
 
 
 # Text that was in the editor does not stay in memory.

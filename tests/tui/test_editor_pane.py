@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.database import History, HistoryEntry
-from mahtab_tui.tui.commands import COMMANDS, complete_slash
+from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
 from mahtab_tui.tui.screens.listing import HistorySearch
@@ -68,12 +68,6 @@ async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> Non
     assert app.area.is_syntax_aware
 
 
-async def test_a_backtick_elsewhere_is_typed(pilot: Pilot[None]) -> None:
-    await write(pilot, "a`b`")
-    assert app_of(pilot).editor.text == "a`b`"
-    assert app_of(pilot).editor.mode == "python"
-
-
 async def test_draft_and_cursor_survive_the_mode_toggle(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await write(pilot, "f(x)")
@@ -92,14 +86,6 @@ async def test_backspace_in_empty_ask_mode_returns_to_python(pilot: Pilot[None])
     assert app.actions == [("mode", "ask")]
     await pilot.press("backspace", "backspace")
     assert app.actions == [("mode", "ask"), ("mode", "python")]
-
-
-async def test_enter_in_ask_mode_always_sends(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    await write(pilot, "`if x:")
-    await pilot.press("ctrl+j")
-    await write(pilot, "and (then\n")
-    assert app.actions[-1] == ("submitted", "ask", "if x:\nand (then")
 
 
 async def test_ctrl_d_quits_only_from_an_empty_editor(pilot: Pilot[None]) -> None:
@@ -150,13 +136,6 @@ async def test_up_moves_through_the_lines_of_a_draft_first(pilot: Pilot[None]) -
     assert app.editor.text == "for a in b:\n    print(a)", (
         "the newest input that begins with the draft"
     )
-
-
-async def test_up_moves_through_the_rows_of_a_wrapped_line_first(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.editor.text = "y" + " " * 200
-    await pilot.press("left", "up")
-    assert 0 < app.area.cursor_location[1] < 190
 
 
 async def test_submitted_input_is_recalled_once_and_saved(pilot: Pilot[None], home: Path) -> None:
@@ -296,17 +275,6 @@ async def test_typing_searches_and_shows_the_whole_entry(history_pilot: Pilot[No
     assert static_text(history_pilot, ".listing-count") == "1 found"
 
 
-async def test_letters_are_matched_in_order(history_pilot: Pilot[None]) -> None:
-    await search(history_pilot, "ipd")
-    assert "❯ import pandas as pd" in found(history_pilot)
-
-
-async def test_enter_inserts_the_entry(history_pilot: Pilot[None]) -> None:
-    await search(history_pilot, "median")
-    await history_pilot.press("enter")
-    assert chosen(history_pilot) == ("python", BLOCK)
-
-
 async def test_enter_ignores_results_of_an_earlier_query(history_pilot: Pilot[None]) -> None:
     query = history_pilot.app.screen.query_one(Input)
     query.value = "pandas"
@@ -323,18 +291,6 @@ async def test_arrows_choose(history_pilot: Pilot[None]) -> None:
     assert whole(history_pilot).text == "import pandas as pd"
     await history_pilot.press("enter")
     assert chosen(history_pilot) == ("python", "import pandas as pd")
-
-
-async def test_click_inserts_the_entry(history_pilot: Pilot[None]) -> None:
-    await history_pilot.click(OptionList, offset=(3, 1))
-    assert chosen(history_pilot) == ("ask", "which days [/x] are far off?")
-
-
-async def test_escape_changes_nothing(history_pilot: Pilot[None]) -> None:
-    await search(history_pilot, "median")
-    await history_pilot.press("escape")
-    assert chosen(history_pilot) is None
-    assert app_of(history_pilot).editor.is_empty
 
 
 async def test_empty_result_is_reported_and_enter_does_nothing(history_pilot: Pilot[None]) -> None:
@@ -463,16 +419,6 @@ async def test_attachments_are_shown_with_their_size(mention_pilot: Pilot[None])
     assert shown(mention_pilot, "#hint") == before
 
 
-async def test_python_mode_looks_up_no_mentions(mention_pilot: Pilot[None]) -> None:
-    await write(mention_pilot, "`@notes.txt")
-    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
-    app_of(mention_pilot).editor.mode = "python"
-    await mention_pilot.pause()
-    assert "Python" in shown(mention_pilot, "#hint")
-    app_of(mention_pilot).editor.mode = "ask"
-    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
-
-
 async def test_reply_for_an_older_text_is_dropped(
     mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -525,31 +471,6 @@ async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[Non
     await until(mention_pilot, lambda: "@cell:4" in shown(mention_pilot, "#hint"))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
-def test_many_mentions_are_inserted_together(
-    snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]
-) -> None:
-    async def run(pilot: Pilot[None]) -> None:
-        await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
-        app_of(pilot).area.insert("`git diff --stat`")
-        await until(pilot, lambda: "git" in shown(pilot, "#hint"))
-        await pilot.pause()
-
-    class Sizes(Found):
-        def chips(self, question: str) -> Sequence[MentionChip]:
-            return [
-                MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt")
-                for mention in find_mentions(question)
-            ]
-
-    sizes = Sizes()
-    assert snap_compare(
-        EditorApp(home, complete_question=sizes.complete, chips=sizes.chips),
-        terminal_size=size,
-        run_before=run,
-    )
-
-
 async def test_slash_at_the_start_of_a_question_completes_commands(
     mention_pilot: Pilot[None],
 ) -> None:
@@ -570,8 +491,3 @@ async def test_slash_at_the_start_of_a_question_completes_commands(
     await write(mention_pilot, "demo")
     await mention_pilot.press("enter")
     assert app.actions[-1] == ("submitted", "ask", "/model demo")
-
-
-@pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])
-def test_slash_elsewhere_starts_no_command(text: str) -> None:
-    assert complete_slash(text, len(text)) is None

@@ -130,22 +130,6 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
         assert "$1.03+" in line(pilot)
 
 
-async def test_no_cost_is_shown_without_a_price(make_app: MakeApp) -> None:
-    async with showing(make_app(SESSION, usage(cost=None)), (120, 40)) as pilot:
-        assert "$" not in line(pilot)
-        assert "12.5k tok" in line(pilot)
-
-
-async def test_long_name_is_shortened_for_the_kernel(make_app: MakeApp) -> None:
-    long = made(
-        tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"}
-    )
-    for size in ((120, 40), (80, 24), (20, 5)):
-        async with showing(make_app(long, kernel("idle")), size) as pilot:
-            assert line(pilot).endswith("idle")
-            assert len(line(pilot)) <= size[0]
-
-
 @pytest.mark.parametrize(
     ("size", "name", "shown"),
     [
@@ -240,16 +224,6 @@ async def test_everything_waiting_for_the_user_is_shown(
         assert "busy" in line(pilot)
 
 
-async def test_langsmith_tracing_is_shown_at_every_width(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LANGSMITH_TRACING", "true")
-    for columns in (80, 120):
-        async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
-            await emit_records(pilot)
-            assert "ask first  to LangSmith" in line(pilot)
-
-
 def window(tokens: int, size: int = 200_000, **attrs: Any) -> Record:
     return made(tags.WINDOW, "", {"tokens": tokens, "size": size, **attrs})
 
@@ -277,20 +251,3 @@ async def test_the_header_shows_how_full_the_models_window_is(
             ),
         )
         assert "%" not in line(pilot)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "alarming"), [(159_000, False), (160_000, True), (260_000, True)]
-)
-async def test_meter_is_in_a_warning_colour_from_80_percent(
-    make_app: MakeApp, tokens: int, alarming: bool
-) -> None:
-    async with showing(make_app(SESSION)) as pilot:
-        await emit_records(pilot, kernel("idle"), window(tokens))
-        header = pilot.app.query_one(HeaderBar)
-        (style,) = [
-            str(span.style)
-            for span in header.render().spans
-            if "%" in header.render().plain[span.start : span.end]
-        ]
-        assert style == ("$bad" if alarming else "$muted")

@@ -57,7 +57,7 @@ async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> Non
         await reads(pilot, "1 item", "(…)")
 
 
-async def test_a_text_is_coloured_searched_and_unwrapped(screens_app: MakeApp) -> None:
+async def test_a_text_is_coloured_and_searched(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(),
         "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)",
@@ -67,8 +67,6 @@ async def test_a_text_is_coloured_searched_and_unwrapped(screens_app: MakeApp) -
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
-        await pilot.press("w", "home")
-        await reads(pilot, '"k20"', "line 1")
         await pilot.press("end")
         await reads(pilot, "202  }")
 
@@ -131,7 +129,9 @@ async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
-        await pilot.press("g", "0", "comma", "colon", "comma", "5", "enter")
+        await pilot.press("g", *["backspace"] * 20, *"9,:", "enter")
+        await reads(pilot, "Enter a number or : for each dimension of 2 × 30 × 40")
+        await pilot.press("g", *["backspace"] * 20, *"0, :, 5", "enter")
         await reads(pilot, "row 1 of 30", "5 … 1165")
         await pilot.press("tab")
         await reads(pilot, "values by position")
@@ -146,7 +146,7 @@ async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None
         "bad",
         SIZE,
     ) as pilot:
-        await pilot.press("3")
+        await pilot.press("2")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
 
@@ -291,13 +291,10 @@ async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
     app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn", "1 … 4, mean 2.5")
-        assert not any("of all" in line for line in lines(pilot))
         await pilot.press("slash", *"> 2", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)", "of all rows:  1 … 4, mean 2.5")
-        assert any(line.startswith(" of all ") for line in lines(pilot))
         await pilot.press("x")
         await reads(pilot, "row 1 of 4")
-        assert not any("of all" in line for line in lines(pilot))
         await pilot.press("s", "s", "v")
         await reads(pilot, "df_view")
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
@@ -362,7 +359,7 @@ rgb[:, :, 2] = np.arange(60)[:, None] * 4
 
 VIEWS = {
     "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
-    "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "± ")),
+    "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "mean ")),
     "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
     "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
     "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),

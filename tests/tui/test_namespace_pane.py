@@ -1,4 +1,4 @@
-"""The namespace pane: what it lists, filters and opens, and the last cell's changes."""
+"""The namespace pane: what it lists, filters and opens."""
 
 from __future__ import annotations
 
@@ -110,28 +110,6 @@ async def test_types_shrink_before_values_and_names_have_20_columns(
         assert "10,000 × 12,345" in lines(pilot)[2]
 
 
-async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
-    make_app: MakeApp,
-) -> None:
-    fields = "(id=7, total=3.5, note='as long as it likes to be')"
-    app = make_app(
-        changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields))
-    )
-    async with showing(app, (120, 35)) as pilot:
-        order, number = lines(pilot)[2:4]
-        assert order.split() == ["order", "Order(id=7,", "total=3.5…", "Order", "❯", "2"]
-        assert number.split() == ["n", "42", "int", "❯", "1"]
-
-
-@pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
-async def test_wide_screen_shows_when_a_variable_changed(
-    make_app: MakeApp, columns: int, clock: str
-) -> None:
-    app = make_app(changes(12, change("df", "DataFrame", "3 × 4")))
-    async with showing(app, (columns, 50)) as pilot:
-        assert lines(pilot)[2].endswith(f"❯ 12{clock}")
-
-
 async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with showing(app, SIZE) as pilot:
@@ -158,15 +136,6 @@ async def test_modules_functions_and_private_names_show_on_request(pilot: Pilot[
     assert "hidden" not in lines(pilot)[0]
     await pilot.press("ctrl+t")
     assert names(pilot) == ["data", "a", "b"]
-
-
-async def test_filter_matching_only_hidden_names_explains_how_to_show_them(
-    pilot: Pilot[int],
-) -> None:
-    await pilot.press("ctrl+f", "p", "d")
-    assert any("Only modules" in line for line in lines(pilot))
-    await pilot.press("ctrl+t")
-    assert names(pilot) == ["pd"]
 
 
 async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
@@ -207,14 +176,6 @@ async def test_enter_opens_the_chosen_variable(
     await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
     assert isinstance(app.screen, InspectorScreen)
     assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
-
-
-async def test_a_click_opens_the_variable_under_it(app: MahtabApp, pilot: Pilot[int]) -> None:
-    await drawn(pilot)
-    await pilot.click(NamespacePane, offset=(4, 3))
-    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-    assert isinstance(app.screen, InspectorScreen)
-    assert app.screen.labels == ["a"]
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
@@ -435,101 +396,3 @@ async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
     await pilot.press("alt+p")
     await until(pilot, lambda: lines(pilot)[2].startswith("data "))
     assert app.session.private.names == ["data_2"]
-
-
-def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
-    return made(
-        tags.ASSISTANT_REPL_OUT,
-        "",
-        {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs},
-        1.0,
-    )
-
-
-BEFORE = changes(
-    1,
-    change("df", "DataFrame", "100 × 4"),
-    change("x", "int", "3"),
-    change("old", "list", "2 items"),
-    change("same", "Thing", ""),
-)
-CHANGED = changes(
-    2,
-    change("df", "DataFrame", "98 × 5", "rebound"),
-    change("x", "str", "'three'", "rebound"),
-    {"name": "old", "change": "deleted"},
-    change("same", "Thing", "", "perhaps"),
-    {**change("_new", "function", "(a)"), "kind": "function"},
-    party="claude",
-)
-
-
-async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
-    make_app: MakeApp,
-) -> None:
-    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
-        pane_of(pilot).styles.width = 64
-        await pilot.press("alt+d")
-        title, _, *rows = lines(pilot)
-        assert title == "CHANGES  ·  claude 2"
-        assert [" ".join(row.split()) for row in rows] == [
-            "~ df 100 × 4 → 98 × 5 DataFrame ◈ 2",
-            "~ x 3 → 'three' int → str ◈ 2",
-            "− old 2 items list ◈ 2",
-            "? same Thing ◈ 2",
-            "+ _new (a) function ◈ 2",
-        ]
-        await pilot.press("alt+d")
-        assert lines(pilot)[0].startswith("NAMESPACE  3")
-
-
-async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> None:
-    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
-        await pilot.press("alt+d")
-        await emit_records(pilot, changes(3, change("mine", "int", "1")))
-        assert lines(pilot)[0] == "CHANGES  ·  claude 2"
-        await emit_records(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
-        assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
-        await emit_records(
-            pilot,
-            ended(5),
-            made(
-                tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0
-            ),
-        )
-        assert lines(pilot)[1] == "claude 5 changed no variables."
-
-
-async def test_empty_changes_view_explains_its_purpose(
-    make_app: MakeApp,
-) -> None:
-    async with showing(make_app(BEFORE), SIZE) as pilot:
-        await pilot.press("alt+d")
-        assert lines(pilot)[0] == "CHANGES"
-        assert (
-            " ".join(lines(pilot)[1:])
-            == "Shows what the model's last cell added, changed and deleted."
-        )
-        await emit_records(pilot, ended(2), CHANGED)
-        assert len(lines(pilot)) == 7
-        await emit_records(pilot, changes(3, fresh=True))
-        assert lines(pilot)[1].startswith("Shows what the model's last cell")
-
-
-async def test_keys_act_on_existing_names_and_letters_filter(make_app: MakeApp) -> None:
-    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("alt+d", "ctrl+f", *"old")
-        assert [line.split()[:2] for line in lines(pilot)[2:]] == [["−", "old"]]
-        await pilot.press("enter", "space", "delete", "ctrl+n")
-        assert len(pilot.app.screen_stack) == 1
-        await pilot.press("escape", "home", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
-
-
-async def test_hidden_pane_opens_with_the_changes(make_app: MakeApp) -> None:
-    async with showing(make_app(BEFORE), (60, 24)) as pilot:
-        assert not pane_of(pilot).region
-        await pilot.press("alt+d")
-        await until(pilot, lambda: bool(pane_of(pilot).region))
-        assert lines(pilot)[0] == "CHANGES"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.commands.session import run_notebook
+from mahtab_tui.tui.screens.dialog import Confirm
 from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
+from tests.tui.editor_app import until
 from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
@@ -104,18 +109,6 @@ async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
         assert "It was saved." in text(app)
 
 
-async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
-    many = [
-        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
-    ]
-    app = KeysApp([*notebook(), *many])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        app.pane.fold(cell(2, "after"))
-        await pilot.pause()
-        assert "after" in text(app)
-
-
 async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
     app = KeysApp(notebook())
     async with app.run_test(size=(100, 45)) as pilot:
@@ -124,18 +117,10 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "up")
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
-        assert {
-            "entry-run-to",
-            "entry-run-all",
-            "entry-edit",
-            "entry-hide",
-            "entry-open",
-        } <= offered(app)
+        assert {"entry-edit", "entry-hide", "entry-open"} <= offered(app)
         assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
         for keys in (
-            ["u", "enter"],
-            ["enter", "U", "enter"],
-            ["enter", "e"],
+            ["e"],
             ["enter", "r", "enter"],
             ["enter", "m"],
             ["enter", "o"],
@@ -144,26 +129,12 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "up", "enter", "o")
         assert app.calls == [
             ("place", 3, "plot()"),
-            ("up to", 3),
-            ("up to", None),
             ("replace", "python", "plot()", "place 3"),
             ("place", 3, "plot()"),
             ("hide", "place 3", True),
             ("pictures", 3),
             ("stored output", 2),
         ]
-
-
-async def test_notebook_text_only_offers_running_up_to_it() -> None:
-    app = KeysApp(notebook())
-    async with app.run_test(size=(100, 45)) as pilot:
-        await pilot.pause()
-        app.pane.focus()
-        await press(pilot, "up", "up", "up", "enter")
-        assert marked(app) == "# Title\n\nwith *words*"
-        assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
-        await press(pilot, "u", "enter", "alt+r")
-        assert app.calls == [("up to", 1), ("refused", "Only code and questions can be run again.")]
 
 
 async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
@@ -264,3 +235,20 @@ def test_notebook_with_an_executed_cell_snapshot(
         terminal_size=(120, 50),
         run_before=pressing(),
     )
+
+
+async def test_notebook_of_another_language_runs_only_after_a_question(make_app: MakeApp) -> None:
+    app, ran = make_app(), list[str]()
+    session: Any = SimpleNamespace(
+        notebook=SimpleNamespace(language="julia", confirmed=False),
+        kernel=SimpleNamespace(info=lambda: SimpleNamespace(language="")),
+    )
+    async with app.run_test() as pilot:
+        for key in ("n", "y"):
+            run_notebook(app, session, lambda notebook: ran.append(notebook.language))
+            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            assert ran == []
+            await pilot.press(key)
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+        run_notebook(app, session, lambda notebook: ran.append("again"))
+        assert ran == ["julia", "again"]

@@ -21,15 +21,12 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
-from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.screens import output as frames_module
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.output import (
     FramesScreen,
     PagerScreen,
     PicturesScreen,
-    _cut_start,
     write_new_file,
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -118,25 +115,6 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
     await pilot.press("escape")
     assert len(pilot.app.screen_stack) == 1
-
-
-async def test_an_output_is_searched_by_a_pattern(pager: Pager, pilot: Pilot[None]) -> None:
-    lines = "".join(f"line {number}\n" for number in range(300_000))
-    await opened(pilot, pager(lambda: lines))
-    await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
-    await until(pilot, lambda: "line 200007" in seen(pilot))
-    await pilot.press("N")
-    await until(pilot, lambda: "line 299997" in seen(pilot))
-    assert r"pattern ^line 2\d{4}7$" in static_text(pilot, "#viewing-status")
-    await pilot.press("slash", *["backspace"] * 20, "(", "enter")
-    await until(
-        pilot,
-        lambda: static_text(pilot, "#viewing-status").startswith("Invalid regular expression: "),
-    )
-    await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
-    await until(pilot, lambda: "line 5 " in seen(pilot))
-    await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
-    await until(pilot, lambda: static_text(pilot, "#viewing-status") == "Not found in the text.")
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
@@ -252,17 +230,6 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     await pilot.press("o")
     await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
     assert not desktop.exists()
-
-
-async def test_late_loaded_picture_is_the_requested_one(
-    show_pictures: ShowPictures, pilot: Pilot[None]
-) -> None:
-    pictures = [png(20, 10), png(4, 40)]
-    await opened(pilot, show_pictures(*pictures))
-    left = pilot.app.screen.query_one(PictureView)
-    await pilot.press("left")
-    assert left._file is not None
-    assert left._file() == base64.b64decode(pictures[1])
 
 
 async def test_damaged_picture_is_reported(show_pictures: ShowPictures, pilot: Pilot[None]) -> None:
@@ -434,19 +401,6 @@ async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> No
     await until(frames, lambda: "lib.divide(1, 0)" in "\n".join(marked(frames)))
 
 
-async def test_frames_drawn_while_the_cell_ran_can_be_clicked(make_app: MakeApp, lib: Path) -> None:
-    *begin, end = records(lib)
-    stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
-    async with make_app(*begin, stream).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        y = next(
-            y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text
-        )
-        pane.fold([end])
-        await pilot.click(pane, (10, y))
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-
-
 async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:
     pane = await shown(frames)
     y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
@@ -458,31 +412,6 @@ async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:
     await until(frames, lambda: bool(pane.text_selection))
     assert len(frames.app.screen_stack) == 1
     assert frames.app.screen.get_selected_text()
-
-
-async def test_cell_code_opens_in_our_editor_and_a_file_in_the_users(
-    lib: Path, monkeypatch: pytest.MonkeyPatch, frames: Pilot[int]
-) -> None:
-    edited: list[tuple[str, int]] = []
-
-    def edit(app: MahtabApp, path: str, line: int) -> None:
-        edited.append((path, line))
-        Path(path).write_text("def divide(a, b):\n    return 0 if not b else a / b\n")
-
-    monkeypatch.setattr(frames_module, "open_in_editor", edit)
-    app = frames.app
-    assert isinstance(app, MahtabApp)
-    await shown(frames)
-    await frames.press("enter", "enter")
-    await until(frames, lambda: isinstance(app.screen, FramesScreen))
-    await reads(frames, "return a / b")
-    await frames.press("e")
-    await until(frames, lambda: edited == [(str(lib), 2)])
-    await reads(frames, "return 0 if not b else a / b")
-    await frames.press("home")
-    await reads(frames, "x = 1")
-    await frames.press("e")
-    await until(frames, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
 
 
 async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:
@@ -497,36 +426,6 @@ async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Pat
         lib.unlink()
         await pilot.press("down")
         await reads(pilot, "The file cannot be read: No such file or directory.")
-        await pilot.press("e", "s")
-        assert isinstance(pilot.app.screen, FramesScreen)
-
-
-async def test_cleared_cells_are_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
-    error_records = records(lib)
-    async with make_app(*error_records[:2]).run_test(size=FRAME_SIZE) as pilot:
-        pane = await shown(pilot)
-        pane.clear()
-        pane.fold(error_records[2:])
-        await pilot.press("enter", "enter", "up")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
-
-
-async def test_full_output_is_one_key_away_and_first_if_partly_visible(
-    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with make_app(*records(lib, printed="line\n" * 2000)).run_test(size=FRAME_SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        monkeypatch.setattr(app.session, "output", lambda cell: "all of it")
-        await shown(pilot)
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
-        await pilot.press("q", "enter", "f")
-        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
-        await pilot.press("o")
-        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
-        await reads(pilot, "all of it")
 
 
 async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
@@ -541,17 +440,10 @@ async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: P
     )
     async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
         await shown(pilot)
-        await pilot.press("enter", "f", "up", "up")
+        await pilot.press("enter", "f", "home")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await reads(pilot, "cannot be read")
         assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")
-
-
-@pytest.mark.timeout(60)
-def test_end_of_a_long_file_name_is_shown() -> None:
-    assert _cut_start("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
-    assert _cut_start("字" * 1_000_000, 6) == "…字字"
-    assert _cut_start("lib.py:3", 12) == "lib.py:3"
 
 
 async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:

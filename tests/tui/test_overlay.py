@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-import threading
 
 import pytest
 from PIL import Image
-from textual.geometry import Offset, Region
+from textual.geometry import Region
 from textual.pilot import Pilot
-from textual.selection import Selection
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui import pictures as overlay
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.pictures import encode_kitty as kitty_encoded
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
@@ -124,17 +121,6 @@ async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTe
         await pilot.app.query_one("#header").recompose()
         await pilot.pause(3 * overlay.IDLE_DELAY)
         assert len(terminal.sent) == sent
-
-
-async def test_other_painting_delays_nothing(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        header = pilot.app.query_one("#header")
-
-        def holds() -> bool:
-            header.refresh()
-            return bool(terminal.standing or terminal.drawn)
-
-        await until(pilot, holds)
 
 
 async def test_terminal_is_not_queried_without_a_picture(
@@ -273,37 +259,6 @@ async def test_sixel_is_cropped_to_its_visible_part(
             assert sixel.drawn[-1].height < 20
 
 
-async def test_encoding_for_an_old_cell_size_is_discarded(
-    make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[int, int]] = []
-    changed = threading.Event()
-
-    def slow(image: Image.Image, number: int) -> str:
-        asked.append(image.size)
-        assert changed.wait(30)
-        return kitty_encoded(image, number)
-
-    monkeypatch.setattr(overlay, "encode_kitty", slow)
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        await until(pilot, lambda: bool(asked))
-        kitty.cell_size = (5, 10)
-        pilot.app.screen.refresh()
-        await pilot.pause()
-        changed.set()
-        await Watched(pilot, kitty).standing(1)
-        assert asked == [(100, 100), (50, 50)]
-        assert list(kitty.cut.values()) == [(0, 50)]
-
-
-async def test_identical_pictures_are_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with showing(
-        make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))), SIZE
-    ) as pilot:
-        await Watched(pilot, kitty).standing(3)
-        assert len(kitty.stored) == 2
-
-
 async def test_only_few_invisible_pictures_are_retained(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
@@ -320,17 +275,6 @@ async def test_only_few_invisible_pictures_are_retained(
         assert watched.misplaced == []
 
 
-async def test_more_pictures_than_the_limit_can_be_visible(
-    make_app: MakeApp, terminal: GraphicsTerminal
-) -> None:
-    pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.CACHED + 3)]
-    async with showing(make_app(*cell(1, *pictures)), SIZE) as pilot:
-        await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.CACHED + 3)
-        sent = len(terminal.sent)
-        await pilot.pause(3 * overlay.IDLE_DELAY)
-        assert len(terminal.sent) == sent
-
-
 async def test_undrawable_pictures_stay_half_blocks(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,29 +289,6 @@ async def test_undrawable_pictures_stay_half_blocks(
         await until(pilot, lambda: bool(tried))
         await pilot.pause(3 * overlay.IDLE_DELAY)
         assert (len(tried), kitty.sent) == (1, [])
-
-
-async def test_picture_hidden_from_the_model_stays_dimmed(
-    make_app: MakeApp, kitty: GraphicsTerminal
-) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        shown = list(kitty.stored)
-        entry = watched.pane.viewport.transcript.entries[-1].key
-        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
-        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
-        assert watched.misplaced == []
-
-
-async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        pilot.app.screen.selections = {watched.pane: Selection(Offset(0, 0), Offset(3, 9))}
-        await watched.standing(0)
-        pilot.app.screen.clear_selection()
-        await watched.standing(1)
 
 
 async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
@@ -390,3 +311,16 @@ async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
         kitty.stored.clear()
         pilot.app.refresh(layout=True)
         assert await watched.standing(1) == [before]
+
+
+async def test_picture_hidden_from_the_model_stays_dimmed(
+    make_app: MakeApp, kitty: GraphicsTerminal
+) -> None:
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
+        watched = Watched(pilot, kitty)
+        await watched.standing(1)
+        shown = list(kitty.stored)
+        entry = watched.pane.viewport.transcript.entries[-1].key
+        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
+        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
+        assert watched.misplaced == []

@@ -78,12 +78,6 @@ async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
 
-def test_command_line_address_counts_as_used_before(
-    make_app: MakeApp,
-) -> None:
-    assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
-
-
 @pytest.fixture(autouse=True)
 def claude(install_claude: InstallClaude) -> None:
     install_claude("answers", answers=["Hi."])
@@ -214,12 +208,6 @@ async def test_choosing_a_provider_asks_for_the_model_name(
     await pilot.press("enter")
     await left(pilot)
     assert app.session.model == "ollama:tiny"
-
-
-async def test_escape_changes_nothing(app: MahtabApp, pilot: Pilot[int]) -> None:
-    await pilot.press("down", "escape")
-    await left(pilot)
-    assert app.session.model == "demo"
 
 
 async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:

@@ -32,7 +32,7 @@ from mahtab_tui.tui.screens.session_info import (
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
-from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
+from tests.tui.editor_app import ThemedApp, screen_text, static_text, until
 from tests.tui.story import MakeApp, drawn, showing, story
 
 
@@ -130,17 +130,6 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
         await pilot.press("t")
         await pilot.pause()
         assert isinstance(app.screen, InstructionsScreen), "nothing is left to trust"
-
-
-async def test_missing_instructions_explain_where_to_put_them(
-    app: MahtabApp, project: Path
-) -> None:
-    async with showing(app) as pilot:
-        await app.run_action("command('instructions')")
-        await until(pilot, lambda: bool(shown(app, "#instructions-text")))
-        assert shown(app, "#instructions-text").startswith(
-            "There are no instructions. Yours go into ~/.mahtab/AGENTS.md"
-        )
 
 
 def variable(name: str, type: str, summary: str) -> Variable:
@@ -390,14 +379,3 @@ async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, h
                 in static_text(pilot, ".listing-about")
             ),
         )
-
-
-async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
-    configure(home, echo=plain(), other=plain())
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        screen = await opened(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
-        await write(pilot, "flood")
-        await until(pilot, lambda: [row.python for row in screen.rows] == ["echo"])
-        assert static_text(pilot, "#server-tools-text").startswith("flood(**arguments) reads\n")

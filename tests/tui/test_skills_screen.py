@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -15,12 +11,10 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
-from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import screen_text, until, write
+from tests.tui.editor_app import until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
 SIZE = (100, 30)
@@ -75,13 +69,6 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
-async def begun(pilot: Pilot[int], name: str) -> None:
-    await pilot.press("ctrl+t")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-    await write(pilot, name)
-    await pilot.press("enter")
-
-
 async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
     await write(pilot, words)
     await until(pilot, lambda: names(pilot)[: len(found)] == found)
@@ -108,14 +95,6 @@ async def test_typing_searches_and_the_preview_follows(pilot: Pilot[int]) -> Non
     assert status(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
 
 
-async def test_empty_result_is_reported(pilot: Pilot[int]) -> None:
-    await searched(pilot, "zzqx", [])
-    await until(pilot, lambda: names(pilot) == [])
-    assert status(pilot, ".listing-about") == "No skill matches."
-    await pilot.press("enter", "f4")
-    assert text(pilot) == ""
-
-
 async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
     await searched(pilot, "tidy", ["tidy"])
     await pilot.press("enter")
@@ -128,82 +107,14 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
     assert loaded(pilot) == []
 
 
-async def test_key_right_after_a_word_acts_on_its_results(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    edited: list[list[str]] = []
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
-    )
-    searched_for = threading.Event()
-    search = SkillsScreen.search
-
-    def slowly(self: SkillsScreen, wanted: str) -> object:
-        if wanted == "tid":
-            searched_for.wait(20)
-        return search(self, wanted)
-
-    monkeypatch.setattr(SkillsScreen, "search", slowly)
-    await write(pilot, "tid")
-    await pilot.press("enter", "f4")
-    searched_for.set()
-    await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
-    assert edited[0][1].endswith("tidy/SKILL.md")
-
-
-async def test_further_typing_cancels_nothing_in_progress(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    await searched(pilot, "tidy", ["tidy"])
-    load = screen(pilot)._loaded.load
-
-    def slowly(name: str) -> None:
-        begun.set()
-        go_on.wait(20)
-        load(name)
-
-    monkeypatch.setattr(screen(pilot)._loaded, "load", slowly)
-    await pilot.press("enter")
-    await until(pilot, begun.is_set)
-    await pilot.press("backspace")
-    await until(pilot, lambda: not screen(pilot)._searching)
-    go_on.set()
-    await until(pilot, lambda: "is loaded" in status(pilot))
-
-
-async def test_long_list_is_shown_partly_with_a_note(
-    make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.skills.MAX_FOUND", 3)
-    write_skill(skills, "broken", text="x")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        assert names(pilot) == [*SIX[:3], "broken"]
-        assert status(pilot, ".listing-count").startswith("the first 3 of 7 · 0 loaded")
-        await searched(pilot, "tidy", ["tidy"])
-        assert status(pilot, ".listing-count").startswith("0 loaded")
-
-
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
-    (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
+    write_skill(skills, "a\nb\x1b[31m[red]c", text="x")
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         index = len(names(pilot)) - 1
         row = str(screen(pilot).query_one(OptionList).get_option_at_index(index).prompt)
         assert row.startswith("✗ a b[red]c")
         assert "\n" not in row
-
-
-async def test_editor_without_a_working_folder_is_reported(
-    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
-    await pilot.press("f4")
-    await until(pilot, lambda: status(pilot) == "ed cannot be started: No such file or directory.")
 
 
 async def test_skill_over_the_budget_is_reported_and_not_loaded(
@@ -231,54 +142,6 @@ async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skil
         )
 
 
-async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
-    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
-    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended",
-        lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv),
-    )
-    await searched(pilot, "tidy", ["tidy"])
-    await pilot.press("f4")
-    await until(pilot, lambda: "Then rest." in text(pilot))
-
-
-async def test_new_skill_is_created_from_the_template_and_opened(
-    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    edited: list[list[str]] = []
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr(
-        "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
-    )
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    await searched(pilot, "tidy", ["tidy"])
-    await begun(pilot, "look-up")
-    path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
-    await until(pilot, lambda: edited == [["ed", str(path)]])
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
-    )
-    assert "First step." in text(pilot)
-    assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
-
-
-async def test_saved_skill_is_shown_even_if_another_search_starts(
-    home: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    await searched(pilot, "tidy", ["tidy"])
-    path = write_skill(home / ".mahtab" / "skills", "look-up")
-    monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
-    screen(pilot)._open(path)
-    screen(pilot).query_one(LineInput).value = "look-up"
-    screen(pilot).find()
-    await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
-
-
 async def test_project_skill_is_withheld_until_trusted_here(
     make_app: MakeApp, skills: Path
 ) -> None:
@@ -299,17 +162,6 @@ async def test_project_skill_is_withheld_until_trusted_here(
         assert library.file("zebra", "more.md") == "More."
 
 
-async def test_invalid_name_is_reported(pilot: Pilot[int]) -> None:
-    await begun(pilot, "Look up")
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SkillsScreen)
-            and "The name 'Look up' cannot be used" in status(pilot)
-        ),
-    )
-
-
 async def test_long_skill_is_previewed_from_its_start(
     make_app: MakeApp, project: Path, skills: Path
 ) -> None:
@@ -318,7 +170,7 @@ async def test_long_skill_is_previewed_from_its_start(
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "long", ["long"])
-        await until(pilot, lambda: text(pilot).endswith("characters more: open it in the editor."))
+        await until(pilot, lambda: text(pilot).endswith("characters more."))
 
 
 @pytest.mark.parametrize(
@@ -355,21 +207,6 @@ def test_skills_screen_snapshot(
         await pilot.pause()
 
     assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
-
-
-async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
-        await pilot.pause()
-        shown = screen_text(pilot)
-    for line in (
-        "Skills              0 loaded: 0 of 60,000 characters (about 0 tokens)",
-        "debug           Find the cause of an exception or a wrong result,…",
-        "Find the cause of an exception or a wrong result, using the\n",
-        "718 characters · bundled with the program",
-        "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
-    ):
-        assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 
 
 async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:

@@ -1,4 +1,4 @@
-"""Entries with marks of their own: figures in an answer, hidden entries, pinned ones."""
+"""Entries with marks of their own: figures in an answer, and hidden entries."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from rich.style import Style
 from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Question, Words
+from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.records import AnswerFigure, Record
-from mahtab_tui.tui.rows.markdown import FIGURE
-from mahtab_tui.tui.rows.row import BAR, Row
+from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
 from mahtab_tui.tui.transcript.layout import WordsRows
-from mahtab_tui.tui.transcript.pane import TranscriptPane
-from mahtab_tui.tui.transcript.viewport import pinned_rows
 from tests import tags
-from tests.tui.editor_app import screen_text
-from tests.tui.test_transcript_keys import KeysApp, conversation, marked, offered, press
+from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.test_transcript_pane import SESSION, past_record
 from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, focused, record, shown
-from tests.unit.test_transcript_rows import PALETTE
 
-# Figures in an answer: those that nobody computed are marked and named, the others lead to their
-# cells.
+# Figures in an answer: those that nobody computed are marked and named.
 
 ANSWER = 'Of 406 cars, **8** have it; `USA` and "Japan" too. It is 10.'
 FIGURES = (
@@ -80,21 +74,16 @@ def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
         ('"Japan"', palette.muted.color),
         ("10", palette.muted.color),
     ]
-    assert [(text, style.meta[FIGURE]) for text, style in pieces(rows) if FIGURE in style.meta] == [
-        ("8", 2),
-        ("USA", 1),
-    ]
-    assert next(style for text, style in pieces(rows) if text == "8").bold
 
 
 @pytest.mark.parametrize(
     ("text", "underlined"),
     [
-        ("10 of df10, cell 10, `x = 10`, v10, 100 and 10.5", ["10"]),
+        ("10 of df10, cell 10, v10, 100 and 10.5", ["10"]),
         ("| n | name |\n| -: | --- |\n| 10 | *10* |", ["10", "10"]),
         ("- 10\n- > **10**\n\n10. ten\n\n# 10\n\n```\n10\n```", ["10", "10"]),
         ("`10` and 1,234,567", ["10"]),
-        ("**1**0 [10](https://a.org/10)", ["1", "0", "10"]),
+        ("[10](https://a.org/10)", ["10"]),
         ("\x1b[31m10\x1b[0m [bold]10[/bold] <b>10</b>", ["10", "10", "10"]),
     ],
 )
@@ -137,28 +126,6 @@ async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
         assert any("cell_2" in line for line in shown(app.pane))
 
 
-async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
-    app = KeysApp([*cell(1), *cell(2), answer()])
-    async with app.run_test(size=SIZE) as pilot:
-        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
-
-        def underlined() -> list[str]:
-            return [
-                text
-                for text, style, _ in app.pane.render_line(y)
-                if style is not None and style.underline
-            ]
-
-        quiet = underlined()
-        await pilot.hover(app.pane, (shown(app.pane)[y].index("8 have"), y))
-        assert underlined() == ["8", *quiet]
-        await pilot.hover(app.pane, (1, 0))
-        assert underlined() == quiet
-        app.pane.focus()
-        await pilot.pause()
-        assert underlined() == ["8", "USA", *quiet]
-
-
 async def test_menu_leads_to_the_cells() -> None:
     app = KeysApp([*cell(1), *cell(2), answer()])
     async with focused(app) as pilot:
@@ -186,13 +153,6 @@ async def test_menu_shows_a_figure_without_its_control_characters() -> None:
         drawn = "".join(options.render_line(y).text for y in range(options.size.height))
         assert "Go to where" in drawn
         assert "\x1b" not in drawn
-
-
-async def test_cleared_cell_is_refused() -> None:
-    app = KeysApp([answer()])
-    async with focused(app) as pilot:
-        await press(pilot, "enter", "up", "enter")
-        assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
 async def test_text_around_code_names_its_own_figures() -> None:
@@ -254,10 +214,6 @@ class EchoPort(NotedPort):
         super().hide(entry, hidden)
         self._pane_app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
 
-    def pin(self, entry: str, pinned: bool) -> None:
-        super().pin(entry, pinned)
-        self._pane_app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
-
 
 def lines(app: KeysApp) -> list[str]:
     return [app.pane.render_line(y).text.rstrip() for y in range(1, app.pane.size.height)]
@@ -275,14 +231,6 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         await press(pilot, "enter", "m")
         assert app.calls[-1] == ("hide", "question 1", False)
         assert lines(app) == before
-
-
-async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
-    app = EchoApp(conversation())
-    async with focused(app) as pilot:
-        await press(pilot, "enter", "m", "up", "enter", "m")
-        assert app.calls == [("hide", "code 1.0.1", True), ("hide", "answer 1.0", True)]
-        assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
@@ -309,130 +257,3 @@ def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:
         past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")
     ]
     assert snap_compare(KeysApp([*SESSION, *hidden]), terminal_size=(80, 46))
-
-
-# Entries that stay at the top of the transcript.
-
-
-def pin(*numbers: int) -> list[Record]:
-    return [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in numbers]
-
-
-def pane_lines(app: KeysApp) -> list[str]:
-    return [app.pane.render_line(y).text.strip(" ▌▐") for y in range(app.pane.size.height)]
-
-
-def rule(app: KeysApp) -> int:
-    return next(y for y, line in enumerate(pane_lines(app)) if line.startswith("───"))
-
-
-async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
-    app = EchoApp(cells(40))
-    async with focused(app) as pilot:
-        await press(pilot, "home", "enter", "p")
-        assert app.calls == [("pin", "cell 1", True)]
-        await press(pilot, "end")
-        assert pane_lines(app)[2 : rule(app)] == ["cell_1", "", "output 1"]
-        assert pane_lines(app)[-1] == "output 40"
-        await press(pilot, "enter", "P")
-        assert marked(app) == "cell_1"
-        await press(pilot, "enter", "p")
-        assert app.calls[-1] == ("pin", "cell 1", False)
-        assert not any(line.startswith("───") for line in pane_lines(app))
-
-
-async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> None:
-    app = EchoApp([*cells(40), *pin(3)])
-    async with focused(app) as pilot:
-        for name in ("cell_40", "cell_39", "cell_38"):
-            assert marked(app) == name
-            assert name in pane_lines(app)
-            await press(pilot, "up")
-        await press(pilot, "home")
-        assert pane_lines(app)[rule(app) + 1 :][1:2] == ["cell_1"]
-
-
-@pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
-async def test_pinned_rows_use_at_most_a_third_of_the_height(height: int) -> None:
-    long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
-    app = EchoApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)])
-    async with app.run_test(size=(60, height)) as pilot:
-        await pilot.pause()
-        limit = app.pane.size.height // 3
-        if limit < 2:
-            assert not any(line.startswith("───") for line in pane_lines(app))
-        else:
-            assert rule(app) == limit
-        assert "output 30" in pane_lines(app)
-
-
-async def test_click_at_the_top_marks_the_pinned_entry() -> None:
-    app = EchoApp([*cells(40), *pin(7)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.click(TranscriptPane, offset=(6, 2))
-        await pilot.pause()
-        assert marked(app) == "cell_7"
-
-
-async def test_clearing_unpins_everything_without_a_notice() -> None:
-    app = EchoApp([*cells(3), *pin(1)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.clear()
-        await pilot.pause()
-        assert not any("cell_1" in line for line in pane_lines(app))
-        app.pane.focus()
-        await press(pilot, "enter")
-        assert len(app.screen_stack) == 1
-
-
-async def test_pinned_question_and_cell_stand_above_a_line() -> None:
-    pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
-    async with EchoApp([*SESSION, *pinned]).run_test(size=(80, 40)) as pilot:
-        await pilot.pause()
-        rows = screen_text(pilot).splitlines()
-    assert rows[1] == " ▌ You  which days are outliers, and why?"
-    assert rows[2].startswith(" ▌ In 1 · you  ")
-    assert rows[2].endswith("✗ error  <0.01 s")
-    assert rows[3:6] == [" ▌ 1 / 0", "", " ▌ ZeroDivisionError: division by zero"]
-    assert rows[9].startswith("   ────────")
-    assert rows[11].startswith(" ▌ Claude  Two days are far from the median of their weekday")
-
-
-async def test_withdrawn_text_is_unpinned() -> None:
-    words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
-    app = EchoApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)])
-    async with focused(app) as pilot:
-        app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
-        await press(pilot, "enter")
-        assert "entry-pinned" not in offered(app)
-        assert not any(line.startswith("───") for line in pane_lines(app))
-
-
-class EndlessRows:
-    def __len__(self) -> int:
-        return 10**12
-
-    def __getitem__(self, index: int) -> Row:
-        return Row([(f"row {index}", PALETTE.text)])
-
-
-def test_pinned_rows_cost_only_their_visible_part() -> None:
-    entries = [Question(text="a"), Question(text="b")]
-    pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
-    assert [row.row.text for row in pinned[:-1]] == [
-        "row 1",
-        "row 2",
-        "… 999,999,999,997 more rows",
-    ] * 2
-
-
-async def test_pinned_entries_are_visited_in_turn_and_then_from_the_first() -> None:
-    pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
-    app = EchoApp([*cell(1), *cell(2), *cell(3), *pinned])
-    async with focused(app) as pilot:
-        await press(pilot, "up", "up")
-        gone_to = []
-        for _ in range(4):
-            gone_to.append(marked(app))
-            await press(pilot, "enter", "P")
-        assert gone_to == ["cell_1", "cell_3", "cell_2", "cell_1"]

@@ -10,13 +10,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui import find as tui_find
-from mahtab_tui.tui.find import TOO_SLOW, FindRow
+from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
-from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, focused, record, shown
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
@@ -134,14 +132,6 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
             assert mark_rows(app)
 
 
-async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
-    notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
-    app = KeysApp([*cell(1), *notices])
-    async with focused(app) as pilot:
-        await press(pilot, "home", "down")
-        assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
-
-
 async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
     app = KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)])
     async with focused(app) as pilot:
@@ -181,13 +171,6 @@ async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...
     async with focused(app) as pilot:
         await press(pilot, *keys.split())
         assert app.calls == [call]
-
-
-async def test_keys_do_nothing_in_an_empty_transcript() -> None:
-    app = KeysApp()
-    async with focused(app) as pilot:
-        await press(pilot, "up", "down", "space", "enter", "escape")
-        assert app.calls == []
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
@@ -261,13 +244,6 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
     async with focused(app) as pilot:
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
-
-
-async def test_successful_cell_has_no_error_to_explain() -> None:
-    app = KeysApp(cell(1))
-    async with focused(app) as pilot:
-        await press(pilot, "enter")
-        assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
 
 async def test_only_cells_offer_questions_about_their_pictures() -> None:
@@ -421,108 +397,3 @@ async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
         app.pane.fold(cell(3, "straw"))
         await press(pilot, "enter")
         assert count_text(pilot) == "1 of 1"
-
-
-async def test_missing_match_is_reported_and_an_empty_search_is_silent() -> None:
-    app = KeysApp(conversation())
-    async with app.run_test(size=SIZE) as pilot:
-        assert await find(pilot, "nowhere") == "nothing found"
-        await press(pilot, *["backspace"] * 7)
-        assert count_text(pilot) == ""
-        assert app.pane.search.pattern is None
-
-
-async def test_withdrawn_text_is_not_found() -> None:
-    words = record(tags.ASSISTANT_CHAT_STREAM, "straw", turn=1, step=0)
-    async with KeysApp(
-        [words, record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)]
-    ).run_test(size=SIZE) as pilot:
-        assert await find(pilot, "straw") == "nothing found"
-
-
-# The transcript searched by regular expressions.
-
-
-def title(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#find-title", Static).content)
-
-
-async def opened(pilot: Pilot[None]) -> KeysApp:
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    app.pane.focus()
-    await pilot.pause()
-    app.query_one(FindRow).open()
-    await pilot.pause()
-    return app
-
-
-async def test_key_toggles_between_pattern_and_plain_words() -> None:
-    records = [
-        *cell(1, "first = 1", "a.c\n"),
-        *cell(2, "second = 2", "abc\n"),
-        *cell(3, "third = 3", "xyz\n"),
-    ]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = await opened(pilot)
-        await pilot.press(*"a.c")
-        assert count_text(pilot) == "1 of 1"
-        assert marked(app) == "first = 1"
-        await pilot.press("alt+r")
-        assert (title(pilot), count_text(pilot)) == ("Regex", "1 of 2")
-        await pilot.press("down")
-        assert marked(app) == "second = 2"
-        await pilot.press("alt+r")
-        assert (title(pilot), count_text(pilot)) == ("Find", "1 of 1")
-        await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
-        await until(pilot, lambda: count_text(pilot) == "1 of 3")
-        await pilot.press("down")
-        assert marked(app) == "second = 2"
-
-
-async def test_invalid_or_slow_pattern_is_reported_and_keys_still_work() -> None:
-    async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
-        app = await opened(pilot)
-        await pilot.press("alt+r", "(")
-        await until(pilot, lambda: count_text(pilot).startswith("Invalid regular expression: "))
-        await pilot.press(*"a|aa)+$")
-        await until(pilot, lambda: count_text(pilot) == TOO_SLOW)
-        await pilot.press("escape", "up")
-        assert app.focused is app.pane
-        app.query_one(FindRow).open()
-        await pilot.press(*"x = .")
-        await until(pilot, lambda: count_text(pilot) == "1 of 1")
-
-
-async def test_row_ending_differently_from_its_text_does_not_block_the_screen() -> None:
-    # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are
-    # tried for it.
-    async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = await opened(pilot)
-        await pilot.press("alt+r", *"(a|aa)+b")
-        await until(pilot, lambda: count_text(pilot) == "2 of 2")
-        await pilot.press("up")
-        assert count_text(pilot) == "1 of 2"
-        assert marked(app) == "x = 1"
-        assert all(
-            app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
-            for y in range(app.pane.size.height)
-        )
-
-
-async def test_pattern_is_searched_when_keys_pause_or_act_on_a_match(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tui_find, "PAUSE", 1_000.0)
-    async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
-        app = await opened(pilot)
-        await pilot.press("alt+r", *"x = .")
-        assert count_text(pilot) == ""
-        await pilot.press("enter")
-        assert (count_text(pilot), marked(app)) == ("2 of 2", "x = 2")
-        await pilot.press("enter")
-        assert (count_text(pilot), marked(app)) == ("1 of 2", "x = 1")
-        await pilot.press("backspace", "2", "escape")
-        assert marked(app) == "x = 2"

@@ -163,22 +163,6 @@ async def test_picture_hidden_from_the_model_is_drawn_dimmed() -> None:
         assert 128 <= dimmed.color.triplet.red < 160
 
 
-async def test_pinned_picture_is_drawn_at_the_top() -> None:
-    async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
-        pane = pane_of(pilot)
-        pane.fold(
-            [
-                made(
-                    tags.PIN,
-                    "",
-                    {"entry": pane.viewport.transcript.entries[0].key, "pinned": True},
-                    1.0,
-                )
-            ]
-        )
-        await until(pilot, lambda: blocks(pane) == [20] * 2)
-
-
 async def test_copying_a_picture_copies_no_text() -> None:
     async with PaneApp([*cell(1, png(80, 80)), *cells(1, 2)]).run_test(size=SIZE) as pilot:
         pane = pane_of(pilot)

@@ -219,21 +219,6 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         assert acts == [act]
 
 
-async def test_editor_is_bright_only_while_it_receives_the_keys(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    def bar() -> object:
-        return app.editor.styles.border_top
-
-    bright = bar()
-    app.query_one("#namespace").focus()
-    await pilot.pause()
-    assert bar() != bright
-    await pilot.press("a")
-    await pilot.pause()
-    assert bar() == bright
-
-
 async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
     namespace = app.query_one("#namespace")
     namespace.focus()
@@ -334,15 +319,6 @@ async def test_letters_after_a_command_go_to_the_screen_it_opens(
     assert (app.editor.text, app.editor.mode) == ("12", "ask")
 
 
-async def test_screen_that_closes_at_once_swallows_no_key(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    bunch(app, *"1", "ctrl+p", "escape")
-    await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
-    await pilot.press("2")
-    assert app.editor.text == "12"
-
-
 class Busy(Input):
     class Again(Message):
         """To itself."""
@@ -398,21 +374,6 @@ async def test_no_key_overtakes_a_slow_one() -> None:
         await until(
             pilot, lambda: app.actions == ["slow", "fast"] and app.query_one(Input).value == "ab"
         )
-
-
-async def test_constantly_busy_widget_does_not_delay_commands() -> None:
-    app = Keys()
-    async with app.run_test():
-        busy = app.query_one(Busy)
-        for _ in range(3):
-            busy.post_message(Busy.Again())
-        bunch(app, "f6")
-        try:
-            async with asyncio.timeout(20):
-                while not app.actions:
-                    await asyncio.sleep(0)
-        finally:
-            busy.disabled = True
 
 
 async def test_letters_after_a_jump_go_to_its_pane(app: MahtabApp, pilot: Pilot[int]) -> None:

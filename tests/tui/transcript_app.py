@@ -49,17 +49,11 @@ class NotedPort(SessionPort):
     def run_notebook_cell(self, number: int, code: str) -> None:
         self.calls.append(("place", number, code))
 
-    def run_up_to(self, number: int | None) -> None:
-        self.calls.append(("up to", number))
-
     def mention(self, what: str) -> None:
         self.calls.append(("mention", what))
 
     def hide(self, entry: str, hidden: bool) -> None:
         self.calls.append(("hide", entry, hidden))
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        self.calls.append(("pin", entry, pinned))
 
     def undo(self, cell: int) -> None:
         self.calls.append(("undo", cell))

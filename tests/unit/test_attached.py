@@ -24,24 +24,13 @@ from mahtab_tui.session.variables import ROOM, _fit, choose_described
     ("question", "found"),
     [
         ("look at @notes.txt, please", [Mention("path", "notes.txt")]),
-        ("(@a/b.py:10-40)", [Mention("path", "a/b.py", 10, 40)]),
-        ("@a.py:7 and @a.py:7-", [Mention("path", "a.py", 7, 7), Mention("path", "a.py", 7)]),
-        (
-            '@"my notes.txt":2-3 and @"b c"',
-            [Mention("path", "my notes.txt", 2, 3), Mention("path", "b c")],
-        ),
+        ("(@a/b.py:)", [Mention("path", "a/b.py")]),
+        ('@"my notes.txt" and @"b c"', [Mention("path", "my notes.txt"), Mention("path", "b c")]),
         ("is @src/ it? @src/.", [Mention("path", "src/")]),
-        ("@a.py:0-0", [Mention("path", "a.py", 1, 0)]),
         ("compare $df with $größe.", [Mention("variable", "df"), Mention("variable", "größe")]),
         ("$df $df", [Mention("variable", "df")]),
-        ("what does !`git status --short` say", [Mention("command", "git status --short")]),
-        ("mail me at a@b.de for $100, ca$h, x!`y` or !``", []),
-        ("@ $ !` `", []),
-        ("!`  `", []),
-        (f"@a.py:{'9' * 5_000}", [Mention("path", f"a.py:{'9' * 5_000}")]),
-        ('@"a b":1234567890', [Mention("path", "a b")]),
-        ("@a.py:٣", [Mention("path", "a.py:٣")]),
-        ("@:5", [Mention("path", ":5")]),
+        ("mail me at a@b.de for $100 or ca$h", []),
+        ("@ $ ", []),
     ],
 )
 def test_mentions_are_found(question: str, found: list[Mention]) -> None:
@@ -59,14 +48,12 @@ def test_any_text_can_be_scanned(question: str) -> None:
     st.lists(
         st.sampled_from(
             [
-                Mention("path", "a.py", 3, 9),
-                Mention("path", "b", 2),
-                Mention("path", "c d", 1, 1),
+                Mention("path", "a.py"),
+                Mention("path", "c d"),
                 Mention("path", "it's"),
                 Mention("path", "what?"),
                 Mention("path", "a.py:3"),
                 Mention("variable", "x"),
-                Mention("command", "ls -l"),
             ]
         )
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
+from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.prompt import (
     LONGEST,
@@ -24,10 +24,9 @@ from mahtab_tui.bus.prompt import (
     defuse,
     escape_tags,
     restore,
-    shorten,
     to_xml,
 )
-from mahtab_tui.bus.records import KINDS, AnswerFigure, AssistantChat, Record, hints
+from mahtab_tui.bus.records import KINDS, Record, hints
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
 from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
@@ -78,66 +77,6 @@ def test_two_sessions_do_not_mix() -> None:
     close_logging(second)
 
 
-def test_closing_leaves_nothing_behind() -> None:
-    threads = set(threading.enumerate())
-    log, _ = setup_logging(MemoryStore())
-    log.addHandler(DisplayHandler())
-    emit(log, tags.USER_REPL_OUT_STREAM, "begun", cell=1, kind="stdout")
-    close_logging(log)
-    close_logging(log)
-    assert log.handlers == []
-    for thread in set(threading.enumerate()) - threads:
-        if isinstance(thread, threading.Timer):
-            thread.join()  # cancelled: ends at once
-    assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
-
-
-def test_the_configuration_of_the_process_does_not_reach_a_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(*args: object, **kwargs: object) -> logging.LogRecord:
-        raise RuntimeError
-
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    monkeypatch.setattr(logging, "_logRecordFactory", broken)
-    logging.disable(logging.CRITICAL)
-    try:
-        logging.config.dictConfig({"version": 1, "disable_existing_loggers": True})
-        emit(log, tags.USER_REPL_IN, "heard", cell=1)
-    finally:
-        logging.disable(logging.NOTSET)
-        close_logging(log)
-    assert texts(store.records) == ["heard"]
-
-
-def test_record_reaches_every_handler_before_the_next_one_is_logged(log: logging.Logger) -> None:
-    begun, logged = threading.Event(), threading.Event()
-    reached: list[bool] = []
-
-    class Slow(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.msg == "slow":
-                begun.set()
-                logged.wait(0.2)  # in vain: the other thread's record has to wait for this one
-
-    display = DisplayHandler()
-    log.addHandler(Slow())
-    log.addHandler(display)
-
-    def other() -> None:
-        begun.wait()
-        emit(log, tags.NOTICE, "other")
-        reached.append("other" in texts(display.pop_records()))
-        logged.set()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    emit(log, tags.NOTICE, "slow")
-    thread.join()
-    assert reached == [True]
-
-
 def test_record_logged_by_a_handler_follows_the_record_it_handles(log: logging.Logger) -> None:
     class Answering(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -149,21 +88,6 @@ def test_record_logged_by_a_handler_follows_the_record_it_handles(log: logging.L
     log.addHandler(display)
     emit(log, tags.NOTICE, "question")
     assert texts(display.pop_records()) == ["question", "answer"]
-
-
-def test_raising_handler_does_not_silence_the_bus(log: logging.Logger) -> None:
-    class Raising(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            raise ValueError
-
-    raising, display = Raising(), DisplayHandler()
-    log.addHandler(raising)
-    with pytest.raises(ValueError):  # noqa: PT011
-        emit(log, tags.NOTICE, "one")
-    log.removeHandler(raising)
-    log.addHandler(display)
-    emit(log, tags.NOTICE, "two")
-    assert texts(display.pop_records()) == ["two"]
 
 
 def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger) -> None:
@@ -229,45 +153,6 @@ def test_malformed_attributes_are_rejected(tag: str, attrs: dict[str, Any]) -> N
         decode(tag, "text", attrs, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("tag", "attrs"),
-    [
-        (
-            tags.USER_REPL_OUT,
-            {
-                "cell": 1,
-                "kinds": [["stdout", 3]],
-                "frames": [["In [1]", 1, "", 0]],
-                "duration": 1,
-                "new": object(),
-            },
-        ),
-        (
-            tags.NAMESPACE,
-            {"cell": None, "fresh": True, "changes": [{"name": "x", "change": "added"}]},
-        ),
-        (tags.APPROVAL, {"guest": 0, "call": "guest-3", "blocks": 1}),
-        (tags.USER_ATTACHMENT, {"picture": "a"}),
-        (tags.USAGE, {"cost": None, "input_tokens": 3}),
-        (tags.NOTICE, {}),
-    ],
-)
-def test_written_records_can_be_read(tag: str, attrs: dict[str, Any]) -> None:
-    assert decode(tag, "text", attrs, 1.0) is not None
-
-
-def test_figures_of_an_answer_round_trip() -> None:
-    answer = AssistantChat(
-        "8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False))
-    )
-    written = as_json(answer)
-    assert written["attrs"]["figures"] == [
-        {"text": "8", "found": True, "cell": 3},
-        {"text": "10", "found": False},
-    ]
-    assert from_json(written) == answer
-
-
 # Prompt for the model from the records of the bus.
 
 
@@ -299,11 +184,6 @@ def test_chat_messages_and_streams_are_not_sent_again(bus: Bus) -> None:
     emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1, kind="stdout")
     emit(log, tags.KERNEL, "ready", state="idle")
     assert prompt.get_context() == ""
-
-
-def test_shorten_counts_omitted_characters() -> None:
-    assert shorten("abc", 3) == "abc"
-    assert shorten("0123456789" * 10, 9) == "012345\n[… 91 characters left out …]\n789"
 
 
 def test_progress_bars_are_reduced_and_control_characters_made_visible(
@@ -429,18 +309,6 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
 )
 def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
     assert ELEMENT.fullmatch(f"<user-repl-in{attributes(attrs)}></user-repl-in>") is not None
-
-
-def test_code_is_unchanged_by_escaping() -> None:
-    code = "if a < b and c & d:\n    html = \"<input value='&lt;x&gt;'>&amp;\""
-    assert defuse(code) == code
-
-
-def test_attributes_are_escaped_and_lists_omitted() -> None:
-    shown = attributes(
-        {"cell": 3, "party": 'a"b<c>&', "late": True, "turn": None, "kinds": [["x", 1]], "more": {}}
-    )
-    assert shown == ' cell="3" party="a&quot;b&lt;c&gt;&amp;" late="true"'
 
 
 def test_long_hostile_content_is_handled_quickly() -> None:

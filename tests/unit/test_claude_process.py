@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
-import shutil
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,20 +17,17 @@ from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.nodes import create_repl_graph
 from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
     ClaudeNotice,
     ClaudeTurn,
     Restart,
-    gateway_address,
+    has_gateway,
     login_environment,
     login_hint,
 )
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
@@ -59,30 +55,12 @@ def write_settings(folder: Path, settings: object) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("https://gw.example?key=SECRET", "https://gw.example"),
-        ("https://gw.example:8443/SECRET#SECRET", "https://gw.example:8443"),
-        ("user:SECRET@gw.example/path", "gw.example"),
-        ("gw.example/v1/SECRET", "gw.example"),
-        ("https://user:SEC/RET@gw.example", "a gateway"),
-        ("https://[SECRET", "a gateway"),
-    ],
-)
-def test_only_the_host_of_an_address_is_shown(
-    monkeypatch: pytest.MonkeyPatch, address: str, shown: str
-) -> None:
-    monkeypatch.setenv(GATEWAY, address)
-    assert gateway_address() == shown
-
-
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(GATEWAY, "https://gateway.test")
     monkeypatch.setenv(KEY, "the gateway's key")
     given = login_environment(use_api_key=False)
     assert (given[GATEWAY], given[KEY]) == ("https://gateway.test", "the gateway's key")
-    assert login_hint(use_api_key=False) == f"Requests go to https://gateway.test ({GATEWAY})."
+    assert login_hint(use_api_key=False) == f"Requests go to the gateway in {GATEWAY}."
 
 
 @pytest.mark.parametrize("directory", [None, "elsewhere"])
@@ -97,7 +75,7 @@ def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
         home / (directory or ".claude"),
         {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}},
     )
-    assert gateway_address() == "https://of-settings.test:8443"
+    assert has_gateway()
     assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
 
 
@@ -115,7 +93,7 @@ def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
 )
 def test_settings_without_a_gateway_give_none(home: Path, settings: object) -> None:
     write_settings(home / ".claude", settings)
-    assert gateway_address() == ""
+    assert not has_gateway()
 
 
 def test_login_error_mentions_the_unused_key(
@@ -147,37 +125,19 @@ def test_setting_passes_the_key(
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        (
-            {
-                "loggedIn": True,
-                "authMethod": "claude.ai",
-                "subscriptionType": "max",
-                "apiProvider": "firstParty",
-            },
-            "✓ login       claude.ai, max",
-        ),
-        (
-            {"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"},
-            "✓ login       third_party, bedrock",
-        ),
-        ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
-        ("Usage: claude [options]", "! login       unknown"),
-        ([], "! login       unknown"),
+        ('{"loggedIn": true}', r"✓ claude .*, logged in"),
+        ('{"loggedIn": false}', r"! claude .*\n.*then /login in it"),
+        ("Usage: claude [options]", r"! claude .*\n.*then /login in it"),
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: object, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, line: str
 ) -> None:
-    fake = install(
-        tmp_path / "bin",
-        monkeypatch,
-        "answers",
-        auth=status if isinstance(status, str) else json.dumps(status),
-    )
+    fake = install(tmp_path / "bin", monkeypatch, "answers", auth=status)
     monkeypatch.setenv(KEY, "a key")
-    found = doctor._login(str(shutil.which("claude")), use_api_key=False)
-    assert found.startswith(line)
-    assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
+    found = doctor._claude(use_api_key=False)
+    assert re.match(line, found)
+    assert f"{KEY} is set but was not passed" in found
     assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
 
 
@@ -309,14 +269,6 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) ->
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_failed_suggestion_is_counted(claude: Claude) -> None:
-    claude.install("recording", recording="v197_refusal")
-    spending = Spending()
-    suggestions = Suggestions(logging.getLogger("none"), claude.model, list, spending, Secrets())
-    assert suggestions.suggest("impo", True, lambda: True) == ""
-    assert spending.total.input_tokens == 2_400
-
-
 def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
     claude.install("recording", recording="v330_refusal")
     notices: list[str] = []
@@ -379,7 +331,7 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
         ),
         (
             {"status": "allowed", "isUsingOverage": True},
-            ["The limit of the account is used up; answers are now billed as extra usage."],
+            ["The usage limit of the account is used up; answers are now billed as extra usage."],
         ),
         ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
     ],

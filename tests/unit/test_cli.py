@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import stat
 import subprocess
 import sys
 import tomllib
@@ -65,11 +64,6 @@ def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: s
     assert not re.search(
         r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
     )
-
-
-def test_terminal_codes_of_commands_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = "\r\x1b[K3 nodes \x1b[1;38;5;9mbold\x1b[0m"
-    assert printed(monkeypatch, drawn) == f"{drawn}\n"
 
 
 # ``mahtab-tui config``.
@@ -159,31 +153,6 @@ def test_set_changes_only_one_value(mine: Path) -> None:
     assert "# dark" in text
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "value"),
-    [
-        ("model_timeout", "2.5", 2.5),
-        ("share", "no", False),
-        ("skills_dir", "a:b", ["a", "b"]),
-        ("model", "openai:gpt-5", "openai:gpt-5"),
-        ("keymap", "help=f1 jump=f4,f5", {"help": "f1", "jump": "f4,f5"}),
-        ("api_keys.openai", "sk", {"openai": "sk"}),
-        ("python", "python3", "python3"),
-        ("theme", "mahtab-day", "mahtab-day"),
-    ],
-)
-def test_values_are_written_with_their_types(
-    key: str, text: str, value: object, project: Path, home: Path
-) -> None:
-    for name in ("a", "b"):
-        (project / name).mkdir()
-    done = run_config("set", key, text)
-    assert done.exit_code == 0, done.stderr
-    path = home / ".mahtab" / "config.toml"
-    assert tomllib.loads(path.read_text()) == {key.partition(".")[0]: value}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert run_config("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
@@ -253,13 +222,6 @@ def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path)
     assert run_config("set", "max_turns", "3").stderr == ""
 
 
-def test_unwritable_folder_is_reported(home: Path, project: Path) -> None:
-    (home / ".mahtab").write_text("a file in the folder's place")
-    done = run_config("set", "max_turns", "3")
-    assert done.exit_code == 1
-    assert "config.toml: the file can" in done.stderr
-
-
 def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
     mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,77 +238,12 @@ def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
     assert list(mine.parent.iterdir()) == [mine]
 
 
-def test_link_stays_a_link_and_file_permissions_stay(
-    home: Path, project: Path, tmp_path: Path
-) -> None:
-    real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
-    real.chmod(0o644)
-    path = home / ".mahtab" / "config.toml"
-    path.parent.mkdir()
-    path.symlink_to(real)
-    assert run_config("set", "max_turns", "4").exit_code == 0
-    assert path.is_symlink()
-    assert real.read_bytes() == b"max_turns = 4\r\n# end\r\n"
-    assert stat.S_IMODE(real.stat().st_mode) == 0o644
-
-
 def test_unset_removes_a_value(mine: Path) -> None:
     assert run_config("unset", "max_turns").exit_code == 0
     assert run_config("unset", "keymap.help").exit_code == 0
     assert tomllib.loads(mine.read_text()) == {"theme": "nord"}
     done = run_config("unset", "max_turns")
     assert (done.exit_code, done.stderr) == (2, f"mahtab-tui: {mine} does not set max_turns.\n")
-
-
-def editor(folder: Path, script: str) -> str:
-    path = write(folder / "editor", f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
-def test_edit_creates_a_missing_file_and_checks_the_result(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = home / ".mahtab" / "config.toml"
-    monkeypatch.setenv("EDITOR", editor(project, 'cp "$1" seen'))
-    assert run_config("edit").exit_code == 0
-    assert path.read_text() == (project / "seen").read_text()
-    assert tomllib.loads(path.read_text()) == {}
-    monkeypatch.setenv(
-        "EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"')
-    )
-    done = run_config("edit")
-    assert done.exit_code == 2
-    assert done.stderr == (
-        f"mahtab-tui: {path}, line 2: there is no setting 'modle'. Did you mean model?\n"
-    )
-
-
-def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
-    done = run_config("set", "max_turns", "9")
-    assert (
-        done.exit_code,
-        f"{mine}: this file can only be changed in an editor" in done.stderr,
-    ) == (1, True)
-    assert mine.read_text() == MINE
-
-
-def test_edit_reports_a_missing_or_failing_editor(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(project))
-    done = run_config("edit")
-    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: No editor was found: set EDITOR.\n")
-    monkeypatch.setenv("EDITOR", "./missing")
-    done = run_config("edit")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        "mahtab-tui: ./missing cannot be started: No such file or directory.\n",
-    )
-    monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
-    done = run_config("edit")
-    assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
 
 
 def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
@@ -389,23 +286,9 @@ def test_list_shows_names_descriptions_and_broken_skills(project: Path) -> None:
     assert "mine/broken/SKILL.md" in done.stderr
 
 
-def test_several_folders_may_be_named_and_the_last_one_takes_precedence(project: Path) -> None:
-    for directory in ("a", "b"):
-        write_skill(project / directory, "tidy", f"Of {directory}")
-    assert "tidy: Of b\n" in run_skills("list", "--skills-dir", "a", "--skills-dir", "b").stdout
-
-
-def test_missing_named_folder_is_an_error(project: Path) -> None:
-    done = run_skills("list", "--skills-dir", "missing")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mahtab-tui: --skills-dir: missing is not a folder.\n",
-    )
-
-
 def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -> None:
     write_skill(project / "mine", "sly", '"\\e]52;c;aGFja2Vk\\a Sly"')
-    for words in (["list"], ["show", "sly"], ["search", "sly"]):
+    for words in (["list"], ["show", "sly"]):
         done = run_skills(*words, "--skills-dir", "mine")
         assert ("Sly" in done.stdout, "\x1b" in done.stdout) == (True, False)
 
@@ -418,53 +301,12 @@ def test_show_prints_the_instructions(project: Path) -> None:
     assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
 
 
-def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", 'Looks: "up" # all')
-    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
-    assert 'look-up: Looks: "up" # all\n' in run_skills("list").stdout
-    assert run_skills("check").exit_code == 0
-    assert "already exists" in run_skills("new", "look-up").stderr
-    assert "single hyphens" in run_skills("new", "Look_up").stderr
-
-
-def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
-    done = run_skills("new", "look-up", "--description", "a\udcff")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
-    assert not (project / ".mahtab").exists()
-    project.rmdir()
-    done = run_skills("new", "look-up")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "mahtab-tui: The folder in which the program was started no longer exists.\n",
-    )
-
-
-def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
-    write_skill(project / "mine", "good")
-    path = write_skill(project / "mine", "broken", text="x")
-    done = run_skills("check", "mine")
-    assert done.exit_code == 1
-    assert done.stdout.startswith(str(path.relative_to(project)))
-    assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
-
-
-def test_search_prints_the_best_first(project: Path) -> None:
-    assert run_skills("search", "flaky tests").stdout.startswith("write-tests: ")
-    nothing = run_skills("search", "qqqq")
-    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
-
-
-# Report of the doctor on the folder of sessions.
-
-
-@pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
     line = doctor._home()
-    assert line.startswith(f"{mark} home")
-    assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
+    assert (line[0], "The disk is full" in line) == (mark, mark == "!")
 
 
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

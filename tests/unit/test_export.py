@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import (
@@ -30,7 +29,6 @@ from mahtab_tui.export.entries import (
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
-from mahtab_tui.tui.transcript.fold import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -92,8 +90,8 @@ STORY: list[Record] = [
 ]
 
 
-def chosen(story: list[Record] = STORY, **options: Any) -> Selected:
-    return select(Conversation(story), "s1", **options)
+def chosen(story: list[Record] = STORY) -> Selected:
+    return select(Conversation(story))
 
 
 def notebook_of(selected: Selected) -> Any:
@@ -108,15 +106,6 @@ def test_code_of_an_answer_stands_between_its_words() -> None:
     assert shown == [
         1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
     ]  # fmt: skip
-
-
-def test_export_has_the_entries_of_the_transcript() -> None:
-    transcript = Transcript(since=0.0)
-    transcript.fold(STORY)
-    shown = [(type(entry), entry.key, entry.plain_text) for entry in transcript.entries]
-    assert shown == [
-        (type(entry), entry.key, entry.plain_text) for entry in Conversation(STORY).entries
-    ]
 
 
 def test_thoughts_and_empty_answers_are_not_exported() -> None:
@@ -135,13 +124,7 @@ def test_late_output_is_exported_with_its_cell() -> None:
     assert [output.text for output in made.cells[0].outputs] == ["started\n", "from a thread\n"]
 
 
-def test_hidden_code_that_did_not_run_is_omitted() -> None:
-    hidden = [*STORY, records.Hide(entry="code 1.0.1", hidden=True)]
-    assert "did not run" in render(chosen(hidden), ".md")
-    assert "did not run" not in render(chosen(hidden, shown=True), ".md")
-
-
-def test_notebook_has_output_bundles_and_authors() -> None:
+def test_notebook_has_output_bundles() -> None:
     made = notebook_of(chosen())
     nbformat.validate(made)
     by_id = {cell.id: cell for cell in made.cells}
@@ -155,28 +138,8 @@ def test_notebook_has_output_bundles_and_authors() -> None:
         "division by zero",
     )
     assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
-    assert by_id["cell-3"].metadata.mahtab == {
-        "by": "model",
-        "name": "demo",
-        "question": 1,
-        "status": "ok",
-        "seconds": 0.5,
-    }
+    assert by_id["cell-3"].metadata.mahtab == {"by": "model", "name": "demo"}
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
-    assert made.metadata.mahtab.title == "What is **x**?"
-
-
-def test_cell_number_that_notebooks_do_not_count_is_omitted() -> None:
-    [made] = notebook_of(chosen(cell(-1, "x = 4\nx", ("value", "4\n")))).cells
-    assert (made.execution_count, made.outputs[0].execution_count, made.source) == (
-        None,
-        None,
-        "x = 4\nx",
-    )
-
-
-def test_same_session_gives_the_same_notebook() -> None:
-    assert render(chosen(), ".ipynb") == render(chosen(), ".ipynb")
 
 
 def test_a_script_is_python_that_jupytext_reads() -> None:
@@ -217,25 +180,10 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
         records.Undo("", cells=(3,), undone=True),
         records.Private(name="secret", private=True, cells=(4,)),
     ]
-    everything, shown = render(chosen(story), ending), render(chosen(story, shown=True), ending)
-    assert all(word in everything for word in ("kept-1", "hidden-2", "undone-3"))
+    shown = render(chosen(story), ending)
     assert "kept-1" in shown
-    assert all(word not in shown for word in ("hidden-2", "undone-3"))
-    assert "private-4" not in everything + shown
-    assert "private variable" in everything
-
-
-@pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
-def test_long_output_is_exported_with_both_ends_and_the_omitted_count(ending: str) -> None:
-    tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
-    story = [*cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n")), tool]
-    text = render(with_asides(story, longest=1_000), ending)
-    assert "first" in text
-    assert "last" in text
-    assert "4,012 characters are left out here" in text
-    assert "4,000 characters are left out here" in text
-    assert len(text) < len(render(with_asides(story, longest=sys.maxsize), ending)) - 7_000
-    assert "Outputs of 2 are shortened" in with_asides(story, longest=1_000).sentence("f")
+    assert all(word not in shown for word in ("hidden-2", "undone-3", "private-4"))
+    assert "private variable" in shown
 
 
 HOSTILE = [
@@ -325,20 +273,10 @@ def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_pat
     assert sorted(tmp_path.iterdir()) == sorted({*before, file.resolve()})
 
 
-def test_folder_and_maximum_length_name_are_handled(tmp_path: Path) -> None:
-    (tmp_path / "folder.md").mkdir()
-    for over in (False, True):
-        with pytest.raises(IsADirectoryError):
-            write(chosen(), tmp_path / "folder.md", over=over)
-    write(chosen(), tmp_path / f"{'日' * 84}.md")
-    with pytest.raises(OSError, match="name too long"):
-        write(chosen(), tmp_path / f"{'x' * 300}.md")
-
-
 @pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
 def test_session_without_words_or_code_gives_one_sentence(story: list[Record]) -> None:
     with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
-        select(Conversation(story, asides=True), "s1")
+        select(Conversation(story))
 
 
 def test_unanswered_question_is_exported() -> None:
@@ -352,26 +290,9 @@ def test_unanswered_question_is_exported() -> None:
     assert all(render(chosen(story), ending) for ending in ENDINGS)
 
 
-SEARCH: list[Record] = [
-    *cell(1, "rlm('Who *won*?', text)", ("value", "'Ann'\n")),
-    records.SearchBegin("Who *won*?", tree="t", node="1", seq=0, model="demo", cell=1),
-    records.SearchReplIn("FINAL(rlm('Who?', part))", tree="t", node="1", seq=1, turn=1),
-    records.Usage(tree="t", node="1", seq=2, model="demo", cost=0.02),
-    records.SearchBegin(
-        "Who?", tree="t", node="1.1", seq=3, parent="1", model="small", index=1, of=3
-    ),
-    records.SearchReplIn("print(1)", tree="t", node="1.1", seq=4, turn=1),
-    records.SearchReplOut(
-        "```\n</details><script>x</script>\n", tree="t", node="1.1", seq=5, turn=1
-    ),
-    records.SearchFinal("Ann", tree="t", node="1.1", seq=6),
-    records.Usage(tree="t", node="1.1", seq=7, model="small", cost=0.01),
-    records.SearchReplOut("", tree="t", node="1", seq=8, turn=1),
-    records.SearchFinal("Ann, I think", tree="t", node="1", seq=9, state="partial"),
-]
 TOOL: dict[str, Any] = {"call": "1.0.0", "name": "read", "arguments": '{"path": "a.txt"}'}
-SEARCH_AND_TOOLS: list[Record] = [
-    *SEARCH,
+TOOLS: list[Record] = [
+    *cell(1, "x"),
     records.UserChat("And then?", turn=1),
     records.AssistantTool(**TOOL, state="running"),
     records.AssistantTool("line 1", **TOOL, state="ok"),
@@ -382,57 +303,28 @@ SEARCH_AND_TOOLS: list[Record] = [
 ]
 
 
-def with_asides(story: list[Record], **options: Any) -> Selected:
-    return select(Conversation(story, asides=True), "s1", **options)
-
-
-def test_searches_tool_calls_and_warnings_appear_in_order() -> None:
-    made = notebook_of(with_asides(SEARCH_AND_TOOLS))
-    nbformat.validate(made)
-    assert [cell.cell_type for cell in made.cells] == ["code", *["markdown"] * 6]
-    search, _, read, edit, full, died = (cell.source for cell in made.cells[1:])
-    assert search == (
-        "<details><summary>Search: Who *won*? · 2 calls · $0.0300 · partial</summary>\n\n"
-        "```text\nAnn, I think\n```\n\n</details>"
-    )
+def test_tool_calls_and_warnings_appear_in_order_but_not_in_a_script() -> None:
+    _, question, read, edit, full, died = (cell.source for cell in notebook_of(chosen(TOOLS)).cells)
+    assert question.endswith("And then?")
     assert (
-        "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1\n```"
-        in read
+        "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1" in read
     )
     assert "<summary>edit {} · refused</summary>" in edit
     assert (full, died) == (
         r"*The disk is &lt;full\>.*",
         "*The kernel died: it exited with code 3.*",
     )
-    assert made.cells[-1].metadata.mahtab["by"] == "program"
-
-
-def test_page_folds_annotations_and_script_omits_them() -> None:
-    page = render(with_asides(SEARCH_AND_TOOLS), ".html")
-    assert page.count("<details>") == 3
-    assert "The disk is &lt;full&gt;." in page
-    assert "was *kept*" not in page
-    script = render(with_asides(SEARCH_AND_TOOLS), ".py")
-    assert all(word not in script for word in ("details", "print(1)", "line 1", "disk"))
-
-
-@pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
-def test_a_search_goes_with_its_cell(ending: str) -> None:
-    hidden = [*SEARCH, *cell(2, "kept"), records.Hide(entry="cell 1", hidden=True)]
-    undone = [*SEARCH, *cell(2, "kept"), records.Undo("", cells=(1,), undone=True)]
-    private = [*SEARCH, *cell(2, "kept"), records.Private(name="text", private=True, cells=(1,))]
-    for story in (hidden, undone):
-        assert "I think" in render(with_asides(story), ending)
-        assert "I think" not in render(with_asides(story, shown=True), ending)
-    assert "I think" not in render(with_asides(private), ending)
+    assert render(chosen(TOOLS), ".html").count("<details>") == 2
+    script = render(chosen(TOOLS), ".py")
+    assert all(word not in script for word in ("details", "line 1", "disk"))
 
 
 def test_secrets_are_covered_in_annotations_and_names_of_attachments() -> None:
-    conversation = Conversation([*STORY, *SEARCH_AND_TOOLS], asides=True)
-    secret = re.compile("Ann|line 1|full|won|notes")
+    conversation = Conversation([*STORY, *TOOLS])
+    secret = re.compile("line 1|full|notes")
     conversation.mask_texts(lambda text: secret.sub("•••", text))
-    text = render(select(conversation, "s1"), ".md")
-    assert text.count("•••") >= 5
+    text = render(select(conversation), ".md")
+    assert text.count("•••") >= 3
     assert not secret.search(text)
 
 
@@ -515,7 +407,7 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
         assert reader.bad == []
 
 
-# Notebook of a stored session, and the spelling of its lines.
+# Notebook of a stored session.
 
 OPENED = records.NotebookFile(
     "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
@@ -526,6 +418,7 @@ CELL: list[Record] = [
         "1\n", position=1, kind="display", mime="text/html", data="<b>", time=1.0
     ),
 ]
+
 
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
@@ -555,16 +448,6 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
         OPENED,
         records.NotebookWritten(digest="f", time=3.0),
     ]
-
-
-def test_records_of_notebooks_are_read_as_they_were_written() -> None:
-    for record in (
-        OPENED,
-        *CELL,
-        records.NotebookWritten(digest="e", time=2.0),
-        records.UserReplOut("", cell=1, position=3, time=1.0),
-    ):
-        assert from_json(as_json(record)) == record
 
 
 @given(LINES, LINES, LINES)

@@ -4,7 +4,6 @@ thread."""
 from __future__ import annotations
 
 import ast
-import gc
 import importlib
 import importlib.util
 import os
@@ -26,7 +25,7 @@ import pytest
 import mahtab_tui
 from mahtab_tui import run_repl
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system import IMPORTS, ImportOrder, Lazy
+from mahtab_tui.system import ImportOrder, Lazy
 from mahtab_tui.worker import stdlib
 from tests.e2e.terminal import Terminal
 
@@ -95,12 +94,6 @@ def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str
     ) as terminal:
         terminal.wait_end()
     return set(loaded.read_text().split())
-
-
-def test_first_screen_waits_for_neither_highlighter_nor_markdown() -> None:
-    assert not loaded_after("import mahtab_tui.tui.open").intersection(
-        {"pygments.lexers", "markdown_it", "mahtab_tui.search.engine"}
-    )
 
 
 def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[str]) -> None:
@@ -206,14 +199,6 @@ def in_circles(graph: dict[str, Set[str]]) -> set[str]:
     return left
 
 
-def test_import_cycle_is_detected() -> None:
-    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == {
-        "a",
-        "b",
-        "c",
-    }
-
-
 def test_no_files_import_each_other() -> None:
     assert (
         in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES})
@@ -286,14 +271,6 @@ def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
     return failed
 
 
-def test_concurrent_imports_fail_in_plain_python(package: Package) -> None:
-    assert failures(ImportOrder(), package, waits=False) == ["_DeadlockError"]
-
-
-def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
-    assert failures(ImportOrder(), package, waits=True) == []
-
-
 def test_import_lock_is_exclusive_and_reentrant() -> None:
     order, inside, most = ImportOrder(), list[int](), list[int]()
 
@@ -309,18 +286,6 @@ def test_import_lock_is_exclusive_and_reentrant() -> None:
     for thread in threads:
         thread.join()
     assert most == [1] * 8
-
-
-@pytest.mark.parametrize("collecting", [True, False])
-def test_garbage_collection_is_off_while_the_import_lock_is_owned(collecting: bool) -> None:
-    before = gc.isenabled()
-    try:
-        (gc.enable if collecting else gc.disable)()
-        with IMPORTS.turn(), IMPORTS.turn():
-            assert not gc.isenabled()
-        assert gc.isenabled() == collecting
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 # Values that are made when they are first wanted.
@@ -344,28 +309,6 @@ def test_threads_share_a_value_that_is_created_once() -> None:
     assert later.made
     assert made == [1]
     assert all(each is made for each in got)
-
-
-def test_failed_value_is_created_at_the_next_call() -> None:
-    answers: Iterator[Exception | str] = iter([ValueError("not yet"), "there"])
-
-    def make() -> str:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    later = Lazy(make)
-    with pytest.raises(ValueError, match="not yet"):
-        later.get()
-    assert not later.made
-    assert later.get() == "there"
-
-
-def test_present_value_counts_as_created() -> None:
-    later = Lazy.of(None)
-    assert later.made
-    assert later.get() is None
 
 
 # Imports that happen when something is first used, perhaps on several threads at once.
@@ -403,35 +346,6 @@ def test_threads_wait_for_a_module_and_the_path_stays(
     assert found == [True] * 4
     assert sys.path is before
     del sys.modules["slowly_imported"]
-
-
-def test_other_threads_import_their_own_modules_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cell could not import from its folder while the control thread loaded something, and what
-    it appended to `sys.path` was lost."""
-    (tmp_path / "ours").mkdir()
-    (tmp_path / "ours" / "slowly_imported.py").write_text(SLOW)
-    (tmp_path / "ours" / "hidden.py").touch()
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "of_a_cell.py").write_text("FOUND = True\n")
-    monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path / "ours"), *stdlib._PATH])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    begun.clear()
-    go.clear()
-    loading = threading.Thread(target=stdlib.late_import, args=("slowly_imported",))
-    loading.start()
-    try:
-        assert begun.wait(20)
-        sys.path.append(str(tmp_path / "theirs"))
-        assert importlib.import_module("of_a_cell").FOUND
-        assert importlib.util.find_spec("hidden") is None
-    finally:
-        go.set()
-        loading.join()
-    assert sys.path[-1] == str(tmp_path / "theirs")
-    for name in ("slowly_imported", "of_a_cell"):
-        del sys.modules[name]
 
 
 def test_modules_next_to_the_users_data_are_not_ours(

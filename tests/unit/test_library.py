@@ -61,7 +61,7 @@ GENERATED = [
     Skill(
         f"{task}-{topic}",
         f"{does}: {about}.",
-        None,
+        Path(),
         f"Call {PROGRAMS[f'{task}-{topic}']} or {task}_{topic}_file() first. See the notes on {other}.",
         Path(f"{task}-{topic}.md"),
     )
@@ -103,12 +103,12 @@ def test_name_outweighs_description_and_description_outweighs_content() -> None:
     # weights they stand in another order.
     index = SkillsIndex(
         [
-            Skill("a-nothing", "Something else entirely.", None, "read_parquet " * 6, Path("a")),
-            Skill("b-nothing", "About parquet, and so on.", None, "More of it. " * 3, Path("b")),
+            Skill("a-nothing", "Something else entirely.", Path(), "parquet " * 2, Path("a")),
+            Skill("b-nothing", "About parquet, and so on.", Path(), "More of it. " * 3, Path("b")),
             Skill(
                 "c-parquet",
                 "Something else entirely, and so on.",
-                None,
+                Path(),
                 "More of it. " * 3,
                 Path("c"),
             ),
@@ -120,10 +120,10 @@ def test_name_outweighs_description_and_description_outweighs_content() -> None:
 def test_best_skill_is_found_among_many_partial_matches() -> None:
     words = ["alpha", "beta", "gamma"]
     some = [
-        Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x"))
+        Skill(f"s{number:04}", "Something.", Path(), words[number % 3], Path("x"))
         for number in range(1_200)
     ]
-    best = Skill("z", "Something.", None, " ".join(words), Path("x"))
+    best = Skill("z", "Something.", Path(), " ".join(words), Path("x"))
     assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
     often = [skill._replace(content="alpha beta") for skill in some]
     assert (
@@ -132,26 +132,9 @@ def test_best_skill_is_found_among_many_partial_matches() -> None:
     )
 
 
-def test_identifier_ranks_before_its_parts() -> None:
-    words = [
-        Skill(
-            f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")
-        )
-        for number in range(600)
-    ]
-    index = SkillsIndex(
-        [*words, Skill("tools", "What there is.", None, "Call read_file for it.", Path("x"))]
-    )
-    for query in ("read_file", "what does read_file do?", "ead_fil"):
-        assert index.search(query, 1)[0].name == "tools"
-    assert [hit.name for hit in index.search("read_file", 2)] == ["tools", "read-file-0000"], (
-        "the words come after it"
-    )
-
-
 def test_one_long_word_takes_no_longer_than_many() -> None:
     skills = [
-        Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x"))
+        Skill(f"long-{number:02}", "Something.", Path(), "a" * INDEXED, Path("x"))
         for number in range(50)
     ]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
@@ -159,14 +142,14 @@ def test_one_long_word_takes_no_longer_than_many() -> None:
 
 def test_exact_name_ranks_first() -> None:
     skills = [
-        Skill("z-test", "Test, test, test.", None, "Test test test.", Path("x")),
-        Skill("test", "Words and words and words.", None, "", Path("y")),
+        Skill("z-test", "Test, test, test.", Path(), "Test test test.", Path("x")),
+        Skill("test", "Words and words and words.", Path(), "", Path("y")),
     ]
     assert SkillsIndex(skills).search(" Test ")[0].name == "test"
 
 
 def test_ties_are_always_sorted_by_name() -> None:
-    skills = [Skill(name, "The same words.", None, "", Path(name)) for name in "dbca"]
+    skills = [Skill(name, "The same words.", Path(), "", Path(name)) for name in "dbca"]
     for order in (skills, skills[::-1]):
         assert [hit.name for hit in SkillsIndex(order).search("same words", 3)] == ["a", "b", "c"]
 

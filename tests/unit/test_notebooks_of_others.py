@@ -121,18 +121,10 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
             "is not a notebook: it is not valid JSON.",
         ),
         ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
-        (b"[]", "is not a notebook: it has no nbformat."),
-        (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
-        (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
-        (
-            b'{"nbformat": 3, "worksheets": []}',
-            "has version 3 of the notebook format; only version 4 can be opened. jupyter nbconvert",
-        ),
-        (
-            b'{"nbformat": 5, "cells": []}',
-            "has version 5 of the notebook format; only version 4 can be opened.",
-        ),
-        (b'{"nbformat": 4}', "is not a valid notebook: it has no list of cells."),
+        (b"[]", "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": "4", "cells": []}', "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": 3, "worksheets": []}', "is not a notebook of version 4 of the format."),
+        (b'{"nbformat": 4}', "is not a notebook of version 4 of the format."),
         (
             b'{"nbformat": 4, "cells": [3]}',
             "is not a valid notebook: its cell 1 has no known type or no source.",
@@ -230,7 +222,6 @@ def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
     assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
     assert "characters are left out here" in shown[0].text
-    assert len("".join(output.text for output in cell_outputs(cell, whole=True))) == 3_001_000
     assert shown[-1].text == "… 801 more outputs are in the file\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, is_python, parse_response
+from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, parse_response
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
 from tests import tags
 
@@ -104,22 +104,6 @@ def test_parts_are_in_order() -> None:
     ]
 
 
-def test_thoughts_are_separate_from_the_answer() -> None:
-    parsed = parse_response("<think>\n```python\nno\n```\n</think>\nSo:\n```python\nx\n```")
-    assert [(part.kind, part.text) for part in parsed.parts] == [
-        ("thought", "<think>\n```python\nno\n```\n</think>"),
-        ("chat", "So:"),
-        ("code", "x"),
-    ]
-    assert parsed.chat == "<think>\n```python\nno\n```\n</think>\n\nSo:"
-    assert parsed.spoken == "So:"
-
-
-def test_chat_omits_our_tags_and_keeps_all_others() -> None:
-    parsed = parse_response("<assistant-chat>Hello</assistant-chat> <b>you</b> </user-repl-out>")
-    assert parsed.chat == "Hello <b>you</b> </user-repl-out>"
-
-
 @pytest.mark.parametrize(
     "text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "]
 )
@@ -128,11 +112,6 @@ def test_unclosed_block_runs_only_if_the_model_ended_its_turn(text: str) -> None
     cut = parse_response(text, ended=False)
     assert cut.code_blocks == ()
     assert [(part.kind, part.closed) for part in cut.parts] == [("chat", True), ("code", False)]
-
-
-def test_closed_block_runs_even_if_the_answer_was_cut() -> None:
-    text = "```python\nx\n```\n```python\ny"
-    assert parse_response(text, ended=False).code_blocks == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -172,20 +151,6 @@ def test_python_agrees_on_docstring_ends(code: str) -> None:
                 assert in_docstring(code)
         else:
             assert not in_docstring(code)
-
-
-def test_only_python_is_python() -> None:
-    assert [
-        info
-        for info in ("python", "PY", "py3", " python3 x", "{python}", "", "js", "python2", "cython")
-        if is_python(info)
-    ] == [
-        "python",
-        "PY",
-        "py3",
-        " python3 x",
-        "{python}",
-    ]
 
 
 ANSWERS = st.lists(
@@ -271,13 +236,6 @@ def blocks(tokens: list[str]) -> list[str]:
     ]
 
 
-def test_line_end_may_be_split() -> None:
-    assert drawn(list("a\r\n\r\n```python\r\nx\r\n```\r\n")) == {
-        ("chat", 0): "a\n\n",
-        ("code", 0): "x\n",
-    }
-
-
 @given(ANSWERS, st.data())
 def test_any_split_draws_the_same(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
@@ -329,14 +287,6 @@ def test_streamed_code_matches_the_code_that_runs(text: str) -> None:
     assert blocks([text]) == [block.strip() for block in parse_response(text).code_blocks]
 
 
-def test_code_is_drawn_without_fences_and_other_languages_with_them() -> None:
-    assert drawn(["one\n```python\nx\n```\ntwo\n```bash\nls\n```\n"]) == {
-        ("chat", 0): "one\n",
-        ("code", 0): "x\n",
-        ("chat", 1): "two\n```bash\nls\n```\n",
-    }
-
-
 def test_a_margin_is_not_drawn() -> None:
     assert blocks(list("- so:\n  ```python\n  if x:\n      y\n  ```\n> ```py\n> z\n> ```")) == [
         "if x:\n      y".replace("      ", "    "),
@@ -362,10 +312,6 @@ def test_only_possible_tags_and_fences_are_withheld(text: str, shown: str) -> No
     splitter = AnswerSplitter()
     assert "".join(piece.text for piece in splitter.feed(text)) == shown
     assert shown + "".join(piece.text for piece in splitter.end()) == text
-
-
-def test_empty_block_gets_no_number() -> None:
-    assert drawn(["```python\n```\n```python\nx\n```\n"]) == {("code", 0): "x\n"}
 
 
 def test_pieces_are_logged_with_attributes() -> None:

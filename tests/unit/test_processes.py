@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import pytest
@@ -78,13 +77,6 @@ def test_tracing_by_environment_variables_is_detected(
 
 
 # Waiting for a result gives the result, whatever it is, and however late.
-
-
-def test_late_result_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.system._AGAIN", 0.001)
-    future: Future[str] = Future()
-    Timer(0.05, future.set_result, ("late",)).start()
-    assert wait_for_result(future) == "late"
 
 
 def test_own_error_and_cancelled_future_are_raised() -> None:

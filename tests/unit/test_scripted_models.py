@@ -76,8 +76,6 @@ def run(text: str, namespace: dict[str, Any]) -> str:
         ("which rows of data are missing a price?", "1 of 3 rows have no Price"),
         ("data without price", "1 of 3 rows have no Price"),
         ("how many rows has data?", "data has 3 "),
-        ("first 1 of data", "10"),
-        ("the last 2 rows of data", "60"),
         ("describe data", "region"),
         ("what is in data?", "region"),
     ],
@@ -93,8 +91,6 @@ def test_demo_answers_about_the_table(
     [
         ("how many rows has other?", "other has 1 rows"),
         ("how many words are in log?", "log has 5 words"),
-        ("last 2 lines of log", "['two', 'ERROR three']"),
-        ("first 2 of numbers", "[3, 4]"),
         ("describe numbers", "[3, 4, 50]"),
         ("what is n?", "42"),
     ],
@@ -123,18 +119,16 @@ def test_uncovered_question_is_a_failure_with_working_examples(text: str) -> Non
     assert all(run(example, namespace) for example in examples[1:])
 
 
-def test_demo_names_variables_and_an_error() -> None:
+def test_demo_names_variables() -> None:
     reply = answer(question("which variables are there?", OTHERS))
     assert reply.startswith(WHO)
     assert "- `log`: str" in reply
-    failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
-    assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
     assert not answer(
         [HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)]
     ).startswith(WHO)
 
 
-def test_demo_reports_and_judges_printed_output() -> None:
+def test_demo_reports_printed_output() -> None:
     asked = [*question("what is n?", OTHERS), AIMessage("x")]
 
     def ended(status: str, printed: str) -> list[BaseMessage]:
@@ -149,18 +143,13 @@ def test_demo_reports_and_judges_printed_output() -> None:
     assert "```text\n1\n2\n```" in answer(ended("ok", "1\n2"))
     with pytest.raises(ModelError, match="KeyError: 'weight'"):
         answer(ended("error", "Traceback\nKeyError: 'weight'"))
-    judged = json.loads(
-        answer(
-            [
-                HumanMessage(
-                    REFLECTION_PROMPT_TEMPLATE.format(
-                        question="q", results='<assistant-repl-out status="error">'
-                    )
-                )
-            ]
-        )
+
+
+def test_demo_judges_printed_output() -> None:
+    prompt = REFLECTION_PROMPT_TEMPLATE.format(
+        question="q", results='<assistant-repl-out status="error">'
     )
-    assert judged["is_complete"] is False
+    assert json.loads(answer([HumanMessage(prompt)]))["is_complete"] is False
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())

@@ -20,6 +20,7 @@ from mahtab_tui.bus.records import (
     Notice,
     Record,
     ReplOut,
+    Undo,
     UserReplIn,
     UserReplOut,
 )
@@ -36,8 +37,6 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 from mahtab_tui.tui.open import _read_sessions
-from tests import tags
-from tests.records import made
 
 # Leftovers of programs that were killed are removed; files in use are not.
 
@@ -180,90 +179,13 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
     assert database().exists()
 
 
-# Which cells make a variable again.
+def test_cells_that_gave_a_variable_its_value_come_in_order() -> None:
+    def cell(number: int, code: str, change: str) -> list[Record]:
+        return [UserReplIn(code, cell=number), record(number, "you", ("v", change))]
 
-
-def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = False) -> list[Record]:
-    rows = [
-        {"name": name, "change": change, "type": "int", "summary": "", "kind": "data"}
-        for name, change in changes
-    ]
-    return [
-        made(tags.USER_REPL_IN, code, {"cell": number, "party": "you"}, 1.0),
-        made(
-            tags.NAMESPACE,
-            "",
-            {"cell": number, "party": "you", "changes": rows, "restored": restored},
-            1.0,
-        ),
-    ]
-
-
-def undo(*cells: int, undone: bool = True) -> Record:
-    return made(tags.USER_UNDO, "", {"cells": cells, "undone": undone}, 1.0)
-
-
-STORY = [
-    *cell(1, "import socket", ("socket", "added")),
-    *cell(2, "sock = 1", ("sock", "added")),
-    *cell(3, "host = 'a'\nsock = socket.socket()", ("host", "added"), ("sock", "rebound")),
-    *cell(4, "print(sock)"),
-    *cell(5, "port = 5", ("port", "added")),
-    *cell(6, "sock.connect((host, port))\n", ("sock", "perhaps")),
-    *cell(7, "both = sock, gone", ("both", "added")),
-    *cell(8, "gone = 1", ("gone", "added")),
-    *cell(9, "del gone", ("gone", "deleted")),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "missing", "cells"),
-    [
-        ("sock", {"sock"}, [3, 6]),
-        ("sock", {"sock", "port"}, [3, 5, 6]),
-        ("both", {"sock", "both", "socket"}, [1, 3, 6, 7]),
-        ("gone", {"gone"}, []),
-        ("unknown", {"unknown"}, []),
-    ],
-)
-def test_source_cells_and_their_dependencies_come_in_order(
-    name: str, missing: set[str], cells: list[int]
-) -> None:
-    code = VariableHistory(STORY).code_for(name, missing)
-    assert [
-        int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")
-    ] == cells
-
-
-def test_names_read_by_a_function_count_wherever_they_are_defined() -> None:
-    story = [
-        *cell(1, "def root(n): return n + base", ("root", "added")),
-        *cell(2, "items = [1]", ("items", "added")),
-        *cell(3, "items = [root(3)]", ("items", "rebound")),
-        *cell(4, "base = 5", ("base", "added")),
-    ]
-    code = VariableHistory(story).code_for("items", {"items", "root", "base"})
-    assert [line for line in code.splitlines() if line.startswith("# cell ")] == [
-        "# cell 1",
-        "# cell 3",
-        "# cell 4",
-    ]
-
-
-def test_rebuilt_code_is_one_cell() -> None:
-    assert VariableHistory(STORY).code_for("sock", set()) == (
-        "# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))"
-    )
-
-
-def test_undone_cells_count_only_after_a_redo() -> None:
-    story = [
-        *cell(1, "v = 1", ("v", "added")),
-        *cell(2, "v = 2", ("v", "rebound")),
-        undo(2),
-        *cell(2, "", ("v", "rebound"), restored=True)[1:],
-    ]
-    assert VariableHistory(story).code_for("v", set()) == "# cell 1\nv = 1"
-    assert (
-        VariableHistory([*story, undo(2, undone=False)]).code_for("v", set()) == "# cell 2\nv = 2"
-    )
+    story = [*cell(1, "v = 0", "added"), *cell(2, "v = []", "rebound"), *cell(3, "f(v)", "perhaps")]
+    story += [UserReplIn("print(v)", cell=4), *cell(5, "v = 1", "rebound")]
+    undone = Undo("", cells=(5,), undone=True)
+    assert VariableHistory([*story, undone]).code_for("v") == "# cell 2\nv = []\n\n# cell 3\nf(v)"
+    assert VariableHistory(story).code_for("v") == "# cell 5\nv = 1"
+    assert VariableHistory(story).code_for("w") == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import string
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -71,28 +70,18 @@ SKILL_FOLDERS = (".mahtab/skills", ".claude/skills", "skills")
 
 
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
-@pytest.mark.parametrize("name", ["file.md", "folder", "whole/SKILL.md", "chain.md"])
+@pytest.mark.parametrize("name", ["folder", "whole/SKILL.md"])
 def test_project_skill_linked_outside_the_project_is_refused_with_details(
     project: Path, elsewhere: Path, folder: str, name: str
 ) -> None:
-    secret = write_skill(
-        elsewhere, name.split("/")[0].removesuffix(".md"), content="A private word."
-    )
-    (elsewhere / "id").write_text("A private word.")
+    secret = write_skill(elsewhere, name.split("/")[0], content="A private word.")
     link = project / folder / name
     link.parent.mkdir(parents=True)
-    target = {
-        "file.md": elsewhere / "id",
-        "folder": secret.parent,
-        "whole/SKILL.md": secret,
-        "chain.md": project / "link",
-    }[name]
-    (project / "link").symlink_to(elsewhere / "id")
-    link.symlink_to(target)
+    link.symlink_to(secret.parent if name == "folder" else secret)
     skills, [problem] = load(*skill_folders(project))
     assert skills.keys() == BUNDLED
     assert str(link) in problem
-    assert f"a link leads out of the project, to {os.path.realpath(target)}" in problem
+    assert f"a link leads out of the project, to {secret}" in problem
 
 
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
@@ -113,46 +102,25 @@ def test_project_skill_folder_linked_outside_the_project_is_refused(
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
 def test_links_within_the_project_are_followed(project: Path, folder: str) -> None:
     ours = write_skill(project / "docs", "ours", content="Ours.")
-    (project / "docs" / "style.md").write_text("Our style.")
     (project / folder).mkdir(parents=True)
     (project / folder / "ours").symlink_to(ours.parent)
-    (project / folder / "style.md").symlink_to(
-        os.path.relpath(project / "docs" / "style.md", project / folder)
-    )
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert not problems
-    assert (skills["ours"].content, skills["style"].content) == ("Ours.", "Our style.")
     assert skills["ours"].folder == ours.parent
 
 
 def test_users_own_skill_folders_may_link_anywhere(
     project: Path, home: Path, elsewhere: Path
 ) -> None:
-    whole = write_skill(elsewhere, "mine", content="Mine.").parent
-    (elsewhere / "note.md").write_text("A note.")
-    own, named = home / ".mahtab" / "skills", project / "named"
-    for folder in (own, named):
-        folder.mkdir(parents=True)
-    (own / "mine").symlink_to(whole)
-    (named / "note.md").symlink_to(elsewhere / "note.md")
-    skills, problems = load(*skill_folders(project, [named]))
-    assert not problems
-    assert (skills["mine"].content, skills["note"].content) == ("Mine.", "A note.")
-
-
-def test_project_folder_that_is_also_the_users_needs_no_trust(
-    project: Path, home: Path, elsewhere: Path
-) -> None:
-    (elsewhere / "note.md").write_text("A note.")
     own = home / ".mahtab" / "skills"
     own.mkdir(parents=True)
-    (own / "note.md").symlink_to(elsewhere / "note.md")
+    (own / "mine").symlink_to(write_skill(elsewhere, "mine", content="Mine.").parent)
     (project / ".mahtab").mkdir()
     (project / ".mahtab" / "skills").symlink_to(own)
     skills, problems = load(*skill_folders(project))
     assert not problems
-    assert skills["note"].content == "A note."
+    assert skills["mine"].content == "Mine."
 
 
 def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None:
@@ -196,15 +164,11 @@ def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
     project: Path, home: Path
 ) -> None:
     mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
-    for folder in SKILL_FOLDERS:
-        write_skill(project / folder, "tidy", content="Theirs.")
+    theirs = write_skill(project / "skills", "tidy", content="Theirs.")
     trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert skills["tidy"].content == "Mine."
-    assert problems == [
-        f"{project / folder / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name."
-        for folder in reversed(SKILL_FOLDERS)
-    ]
+    assert problems == [f"{theirs}: not used, because {mine} has the same name."]
 
 
 def test_the_users_home_as_a_project_needs_no_trust(
@@ -224,20 +188,20 @@ def test_overridden_skill_returns_when_the_winner_is_broken(project: Path) -> No
 
 BROKEN = {
     "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
-    "no-end": ("---\nname: no-end\ndescription: x\n", "no second line of ---"),
+    "no-end": ("---\nname: no-end\ndescription: x\n", "does not begin with frontmatter"),
     "other-name": (
         "---\nname: another\ndescription: x\n---\n",
         "the name is 'another', but the folder is 'other-name'",
     ),
-    "no-name": ("---\ndescription: x\n---\n", "the name is missing"),
-    "no-description": ("---\nname: no-description\n---\n", "the description is missing"),
+    "no-name": ("---\ndescription: x\n---\n", "the name '' cannot be used"),
+    "no-description": ("---\nname: no-description\n---\n", "1 to 1,024 characters, not 0"),
     "no-yaml": (
         "---\nname: no-yaml\ndescription: [\n---\n",
         "line 3: the frontmatter is not valid YAML",
     ),
     "no-keys": ("---\nwords\n---\n", "must be lines of the form key: value"),
     "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
-    "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "1,025 characters"),
+    "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "not 1,025"),
     "two--hyphens": ("---\nname: two--hyphens\ndescription: x\n---\n", "single hyphens"),
     "Capital": ("---\nname: Capital\ndescription: x\n---\n", "a-z, 0-9"),
     "x" * 65: (f"---\nname: {'x' * 65}\ndescription: x\n---\n", "at most 64"),
@@ -266,10 +230,10 @@ def test_unreadable_skill_file_is_reported(tmp_path: Path) -> None:
     skills, problems = load(tmp_path)
     assert not skills
     assert [problem.split(": ", 1)[1] for problem in problems] == [
-        "the file is not UTF-8 text (byte 10).",
-        "not a file.",
-        "not a file.",
-        "not a file.",
+        "the file does not begin with frontmatter between two lines of ---.",
+        "SKILL.md is a folder.",
+        "File not found: nowhere",
+        "SKILL.md is a pipe, not a file.",
     ]
 
 
@@ -300,74 +264,34 @@ def test_a_description_is_one_line(tmp_path: Path) -> None:
     assert load(tmp_path)[0]["lines"].description == "one - debug: two"
 
 
-def test_circular_link_hides_no_other_skill(tmp_path: Path) -> None:
-    write_skill(tmp_path, "good")
-    write_skill(tmp_path, ".hidden", text="x")
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "round.md").symlink_to("round.md")
-    (tmp_path / "linked").symlink_to(write_skill(tmp_path / ".elsewhere", "linked").parent)
-    skills, [problem] = load(tmp_path)
-    assert skills.keys() == {"good", "linked"}
-    assert problem == f"{tmp_path / 'round.md'}: not a file."
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_unreadable_folder_is_reported_until_it_is_readable(tmp_path: Path) -> None:
-    folder = write_skill(tmp_path, "closed").parent
-    folder.chmod(0)
-    loader = SkillsLoader(tmp_path)
-    assert loader.load_all() == []
-    sentence = f"{folder / 'SKILL.md'}: the file cannot be read: Permission denied."
-    assert loader.problems == {sentence: folder / "SKILL.md"}
-    folder.chmod(0o700)
-    assert [skill.name for skill in loader.load_all()] == ["closed"]
-
-
-def test_pipe_replacing_a_file_does_not_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "pipe").mkdir()
-    os.mkfifo(path := tmp_path / "pipe" / "SKILL.md")
-    monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
-    waits = threading.Event()
-
-    def end_the_wait() -> None:
-        waits.set()
-        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
-
-    watch = threading.Timer(20, end_the_wait)
-    watch.start()
-    try:
-        assert len(load(tmp_path)[1]) == 1
-    finally:
-        watch.cancel()
-    assert not waits.is_set()
-
-
 def test_single_file_is_a_skill_too(tmp_path: Path) -> None:
     (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
     (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
-    (tmp_path / "README.md").write_text("About these skills.")
-    skills, problems = load(tmp_path)
-    assert not problems
-    assert skills["sql-style"].description == "Keywords in capitals."
-    assert skills["sql-style"].content.startswith("# SQL style")
-    assert skills["sql-style"].folder is None
-    assert skills["told"].description == "By the frontmatter."
-
-
-def test_description_has_its_maximum_length(tmp_path: Path) -> None:
-    (tmp_path / "wordy.md").write_text(f"# Wordy\n\n{'word ' * 1_000}\n")
     (tmp_path / "titled.md").write_text("# Only a title\n")
-    (tmp_path / "padded.md").write_text('---\ndescription: "  padded "\n---\nWords.\n')
-    (tmp_path / "large.md").write_text("x" * 1_000_001)
-    skills, [problem] = load(tmp_path)
-    assert {name: len(skill.description) for name, skill in skills.items()} == {
-        "wordy": 1_024,
-        "titled": 12,
-        "padded": 6,
+    (tmp_path / "README.md").write_text("About these skills.")
+    (tmp_path / "loop.md").symlink_to("loop.md")
+    skills, problems = load(tmp_path)
+    assert len(problems) == 1
+    assert {name: skill.description for name, skill in skills.items()} == {
+        "sql-style": "Keywords in capitals.",
+        "told": "By the frontmatter.",
+        "titled": "Only a title",
     }
-    assert problem.endswith("the file has 1,000,001 bytes; at most 1,000,000 are allowed.")
+    assert skills["sql-style"].folder is None
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_file_linked_outside_the_project_is_refused(
+    project: Path, elsewhere: Path, chain: bool
+) -> None:
+    (elsewhere / "id").write_text("A private word.")
+    (project / "skills").mkdir()
+    (project / "link").symlink_to(elsewhere / "id")
+    link = project / "skills" / "file.md"
+    link.symlink_to(project / "link" if chain else elsewhere / "id")
+    skills, [problem] = load(*skill_folders(project))
+    assert skills.keys() == BUNDLED
+    assert f"{link}: not read, because a link leads out of the project" in problem
 
 
 def test_folder_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,14 +309,6 @@ def test_folder_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.Mon
     loader.load_all()
     assert len(loader.problems) == 1
     assert read == ["broken", "good"]
-
-
-def test_file_with_a_folders_name_is_skipped_with_a_notice(tmp_path: Path) -> None:
-    write_skill(tmp_path, "twice", content="Folder.")
-    (tmp_path / "twice.md").write_text("File.")
-    skills, [problem] = load(tmp_path)
-    assert skills["twice"].content == "Folder."
-    assert "same name" in problem
 
 
 def test_known_fields_are_read(tmp_path: Path) -> None:

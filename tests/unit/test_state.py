@@ -16,7 +16,6 @@ from mahtab_tui.kernel.process import ProcessKernel
 from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.records import emit
-from tests.skills import write_skill
 from tests.trust import trust_project
 
 
@@ -27,30 +26,11 @@ def state() -> Iterator[SessionState]:
     state.close()
 
 
-def test_the_callers_dictionary_is_the_namespace() -> None:
-    d: dict[str, Any] = {"x": 1}
-    state = SessionState(globals_ns=d)
-    assert state.globals_ns is d
-    other: dict[str, Any] = {}
-    state.init_namespace(other)
-    assert state.globals_ns is other
-
-
 def test_code_runs_in_the_callers_namespace(state: SessionState) -> None:
     d: dict[str, Any] = {"x": 20}
     state.init_namespace(d)
     assert execute_code("y = x + 1\nprint('so')\ny * 2", state) == ("so\n42\n", False)
     assert d["y"] == 21
-
-
-def test_the_namespace_can_be_changed(state: SessionState) -> None:
-    first: dict[str, Any] = {}
-    second: dict[str, Any] = {}
-    for namespace in (first, second):
-        state.init_namespace(namespace)
-        execute_code("mark = len(dir())", state)
-    assert "mark" in first
-    assert "mark" in second
 
 
 def test_error_result_is_the_traceback(state: SessionState) -> None:
@@ -108,15 +88,6 @@ def test_skill_can_be_loaded_from_ones_own_folder(state: SessionState, tmp_path:
     assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
 
 
-def test_skill_folders_of_the_settings_are_included(
-    state: SessionState, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_skill(project / "team", "tidy", content="Put things away.")
-    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "team")
-    state.close()  # what it works with is made anew, by the settings
-    assert "tidy" in state.skills()
-
-
 def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:
     assert "create_repl_agent" in execute_code("ask('why?')", state)[0]
 
@@ -136,29 +107,11 @@ def test_namespace_of_another_process_is_queried(project: Path) -> None:
         kernel.close()
 
 
-def test_activity_is_recorded(state: SessionState) -> None:
-    execute_code("print('first')", state)
-    execute_code("print('second')", state)
-    assert [record.tag for record in state.repl_activity] == [
-        tags.USER_REPL_IN,
-        tags.USER_REPL_OUT,
-    ] * 2
-
-
 def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
     for number in range(1_200):
         emit(state.log, tags.USER_REPL_IN, str(number), cell=number)
     assert len(state.repl_activity) == 1_000
     assert state.repl_activity[-1].text == "1199"
-
-
-def test_messages_are_recorded(state: SessionState) -> None:
-    state.add_user_message("why?")
-    state.add_assistant_message("Because.")
-    assert state.messages == [
-        {"role": "user", "content": "why?"},
-        {"role": "assistant", "content": "Because."},
-    ]
 
 
 def test_usage_adds_up() -> None:
@@ -184,11 +137,6 @@ def test_usage_adds_up() -> None:
         calls=2,
         unpriced_calls=1,
     )
-
-
-def test_usage_on_the_bus_is_counted(state: SessionState) -> None:
-    emit(state.log, tags.USAGE, model="m", source="rlm", cost=0.5, input_tokens=1, output_tokens=2)
-    assert (state.usage.cost, state.usage.calls) == (0.5, 1)
 
 
 def test_the_state_can_be_saved_and_printed_without_the_namespace(state: SessionState) -> None:

@@ -6,13 +6,13 @@ import errno
 import fcntl
 import json
 import logging
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,17 +134,6 @@ def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
     )
 
 
-def test_only_the_restarted_answer_is_stored() -> None:
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    about = {"turn": 1, "step": 0, "party": "claude"}
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
-    close_logging(log)
-    assert [record.text for record in store.partials.values()] == ["Hello from"]
-
-
 def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
     log, store, display = bus
     emit(log, tags.USER_REPL_IN, "before", cell=1)
@@ -170,21 +159,6 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
         "before",
         *map(str, range(50)),
     ]
-
-
-def test_each_series_of_failures_is_reported_once(bus: Bus) -> None:
-    log, store, display = bus
-    for _ in range(3):
-        store.failing = True
-        emit(log, tags.USER_REPL_IN, "x", cell=1)
-        emit(log, tags.USER_REPL_IN, "y", cell=2)
-        assert len(notices(log, display)) == 1
-        store.failing = False
-        wanted = len(store.records) + 4
-        with store.written:
-            while len(store.records) < wanted:
-                assert store.written.wait(timeout=60)
-        assert len(notices(log, display)) == 1
 
 
 def test_backlog_is_bounded_and_lost_records_are_reported(
@@ -251,7 +225,7 @@ def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
     with pytest.raises(LockedElsewhere) as raised:
         lock_session("abc")
-    assert raised.value.holder.is_here
+    assert raised.value.holder.pid == os.getpid()
     assert list(locked_sessions()) == ["abc"]
     first.release()
     assert locked_sessions() == {}
@@ -265,10 +239,6 @@ def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
     assert list(locked_sessions()) == [session]
     assert len(files(home)) == 1
     made.release()
-
-
-def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
-    assert lock_session("x" * 1000) is None
 
 
 def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
@@ -350,8 +320,8 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
         b"",
         b"{",
         b"[]",
-        b'{"pid": "x", "host": 1, "since": 2}',
-        b'{"pid": 1, "host": "h", "since": 1e300}',
+        b'{"pid": "x", "since": 2}',
+        b'{"pid": 1, "since": 1e300}',
         b"\xff" * 100,
     ],
 )
@@ -363,16 +333,6 @@ def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
         lock_session("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost
-
-
-def test_lock_holder_on_another_machine_is_named(home: Path) -> None:
-    made = claimed("abc")
-    (path,) = (home / ".mahtab" / "open").iterdir()
-    path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
-    holder = locked_sessions()["abc"]
-    assert not holder.is_here
-    assert holder.sentence_part().startswith("process 7 on elsewhere since ")
-    made.release()
 
 
 # Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record of
@@ -408,6 +368,7 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
         tags.ASSISTANT_THOUGHT,
     }
     newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
+    rows = [row for row in rows if row[0] != "pin"]  # removed since
     assert {tag for tag, _, _ in rows} == {
         tag for (tag, _), kind in KINDS.items() if kind.in_store
     } - newer
@@ -445,7 +406,6 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
         ("codex", 0, False),
     ]
     assert (cells[1].removed, cells[4].removed) == ("hidden", "")
-    assert transcript.pinned == [cells[2]]
     assert {"data", "total", "answer"} <= {row.name for row in rows.shown}
     assert [len(tree.nodes) for tree in searches] == [1, 5]
 
@@ -470,7 +430,6 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
     store.append(records.UserReplIn("1", cell=13, party="you"))
     assert store.output(1) == "a line\n[1, 2, 3]\n"
     assert store.output(12) == "begun\n"
-    assert len(store.pictures(3)) == 1
     store.close()
     [row] = list_sessions(sessions)
     assert (row.id, row.first) == (SESSION, "data = [1, 2, 3] print('a line') data")
@@ -480,7 +439,7 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
 def test_old_session_is_found_once_indexed(sessions: Path) -> None:
     assert catch_up(sessions, 60.0) == 0
     [hit] = find_sessions(sessions, "count data").hits
-    assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
+    assert hit.session.id == SESSION
 
 
 def test_the_log_of_a_search_is_read() -> None:

@@ -15,8 +15,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.external import line_arguments
-from mahtab_tui.tui.screens.output import frame_cell, is_file, read_code
+from mahtab_tui.tui.screens.output import frame_cell, read_code
 from mahtab_tui.worker.compiling import cache_source
 from mahtab_tui.worker.hints import LONGEST, hint_for
 from mahtab_tui.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
@@ -259,7 +258,6 @@ def test_missing_source_is_explained_in_a_sentence(file: str, message: str) -> N
     with pytest.raises(KernelError) as error:
         marked(file, 1)
     assert str(error.value) == message
-    assert not is_file(TracebackFrame(file, 1, "f", 1))
 
 
 def test_pipe_does_not_block(tmp_path: Path) -> None:
@@ -279,20 +277,6 @@ def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
 )
 def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
     assert frame_cell(TracebackFrame(file, 1, "f", 1)) is None
-
-
-@pytest.mark.parametrize(
-    ("editor", "line", "words"),
-    [
-        ("vim", 3, ["+3", "/x.py"]),
-        ("/usr/bin/nano", 3, ["+3", "/x.py"]),
-        ("/opt/code", 3, ["--goto", "/x.py:3"]),
-        ("hx", 3, ["/x.py:3"]),
-        ("vim", 0, ["/x.py"]),
-    ],
-)
-def test_editor_opens_at_the_line(editor: str, line: int, words: list[str]) -> None:
-    assert line_arguments(editor, "/x.py", line) == words
 
 
 # The hint after an error: what is needed to fix it, read without running the user's code.

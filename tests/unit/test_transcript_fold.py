@@ -73,14 +73,6 @@ def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     assert second.source == "So it is."
 
 
-def test_a_resumed_session_shows_what_the_model_thought() -> None:
-    transcript = folded(thought("```python\nboom()\n```", tags.ASSISTANT_THOUGHT), answer("So."))
-    assert [
-        (type(entry), entry.thought) for entry in transcript.entries if isinstance(entry, Words)
-    ] == [(Words, True), (Words, False)]
-    assert not any(isinstance(entry, Cell) for entry in transcript.entries)
-
-
 def test_thought_of_a_restarted_answer_is_hidden() -> None:
     transcript = folded(
         thought("Let"),
@@ -216,20 +208,6 @@ def test_an_edited_block_shows_the_code_that_runs() -> None:
     assert [cell_of(transcript, step).edited for step in (0, 1)] == [True, False]
 
 
-def test_steps_of_a_turn_do_not_mix() -> None:
-    transcript = folded(
-        answer(ANSWER), answer("```python\nc = 3\n```", step=1), runs("c = 3", 5, 0, step=1)
-    )
-    assert outline(transcript)[-1] == ("code", "c = 3")
-    assert [cell.number for cell in (cell_of(transcript, 0), cell_of(transcript, 2))] == [None, 5]
-
-
-def test_model_code_without_an_answer_is_a_cell_too() -> None:
-    transcript = folded(record(tags.ASSISTANT_REPL_IN, "x", cell=1, party="mcp"))
-    assert outline(transcript) == [("code", "x")]
-    assert cell_of(transcript).person is False
-
-
 def test_a_stopped_answer_is_marked_once() -> None:
     stopped = record(tags.AGENT, turn=1, step=0, state="stopped", party="claude")
     transcript = folded(token("Half an ans"), answer("Half an ans", stopped=True), stopped)
@@ -317,12 +295,6 @@ def test_notices_and_deaths_are_notes_unlike_routine_kernel_events() -> None:
     ]
 
 
-def test_output_before_the_first_cell_is_a_note() -> None:
-    assert outline(folded(ended("hello\n", 0, late=True, kinds=[["stdout", 6]]))) == [
-        ("note", "hello")
-    ]
-
-
 def test_records_with_missing_attributes_do_no_harm() -> None:
     read = []
     for tag, _ in KINDS:
@@ -374,16 +346,6 @@ def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
     assert not any(entry.removed for entry in resumed.entries)
 
 
-def test_showing_a_replaced_entry_does_not_restore_it() -> None:
-    replaced = record(tags.REPLACE, "What is greyed has left.", entry="cell 1")
-    transcript = folded(
-        entered("x"),
-        replaced,
-        record(tags.HIDE, entry="cell 1", hidden=False),
-    )
-    assert transcript.entries[0].removed == "replaced"
-
-
 def test_clearing_leaves_running_cells() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),
@@ -405,18 +367,6 @@ def test_resumed_session_with_restarted_turn_numbers_keeps_old_answers() -> None
         ("question", "again?"),
         ("words", "New words."),
     ]
-
-
-def test_bar_continues_between_words_and_code_but_not_below_output() -> None:
-    transcript = folded(answer(ANSWER))
-    assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    transcript.fold(
-        [
-            runs("a = 1", 4, 0),
-            record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout"),
-        ]
-    )
-    assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
 
 
 def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
@@ -464,15 +414,6 @@ def test_overwritten_output_matches_its_full_record() -> None:
     whole = ended("1\n2\n", status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
     transcript.fold([whole])
     assert [line.text for line in cell.output] == ["1", "2"]
-
-
-def test_overwritten_output_of_a_killed_session_is_shown_as_it_stood() -> None:
-    transcript = Transcript(since=0.0)
-    whole = ended("one\ntwo\x1b[A\rONE", cut=True, kinds=[["stdout", 14]])
-    transcript.fold([entered("bars()"), whole])
-    (cell,) = transcript.entries
-    assert isinstance(cell, Cell)
-    assert [line.text for line in cell.output] == ["ONE", "two"]
 
 
 def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
@@ -551,22 +492,6 @@ def test_unfinished_old_tool_call_is_cut_off() -> None:
     [use] = transcript.entries
     assert isinstance(use, ToolUse)
     assert (use.state, transcript.activity) == ("cut off", None)
-
-
-def test_a_call_can_be_hidden_from_the_model() -> None:
-    transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
-    assert transcript.entries[0].removed == "hidden"
-
-
-def test_loaded_skill_is_noted() -> None:
-    loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
-    transcript = folded(
-        record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded)
-    )
-    assert outline(transcript) == [
-        ("note", "the skill tidy is loaded (1,200 characters)"),
-        ("note", "the skill tidy is no longer loaded"),
-    ]
 
 
 def test_attachments_appear_under_their_question() -> None:

@@ -39,7 +39,7 @@ from mahtab_tui.tui.transcript.output import (
     scroll_table,
     size_in_cells,
 )
-from tests.pictures import bomb, encoded, noise
+from tests.pictures import bomb, encoded
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import (
@@ -91,12 +91,6 @@ def test_only_a_thousand_of_a_million_lines_are_stored() -> None:
     assert texts(output)[-1] == "999999"
 
 
-def test_a_carriage_return_rewrites_its_line() -> None:
-    output = fed("".join(f"\r{percent:3}%" for percent in range(101)), "\ndone\n")
-    assert [line.split("\r")[-1] for line in texts(output)] == ["100%", "done"]
-    assert len(texts(output)[0]) < 20
-
-
 def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -112,12 +106,6 @@ def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     assert len(written) < 10
 
 
-def test_rest_of_a_longer_overwritten_line_is_not_lost() -> None:
-    passes = ["a much longer pass", *(f"short {number}" for number in range(50))]
-    line = texts(fed("\r".join(passes), "\r", "end"))[0]
-    assert line == "short 49onger pass\rend"
-
-
 def test_endless_line_is_bounded_and_counts_the_omitted_part() -> None:
     output = fed(*["x" * 1_000] * 200)
     (line,) = output
@@ -125,31 +113,8 @@ def test_endless_line_is_bounded_and_counts_the_omitted_part() -> None:
     assert line.cut == 200_000 - LINE_HEAD - LINE_TAIL
 
 
-def test_different_kind_starts_a_new_line() -> None:
-    output = fed("no line end")
-    output.feed("value", "42")
-    assert [(line.kind, line.text) for line in output] == [
-        ("stdout", "no line end"),
-        ("value", "42"),
-    ]
-
-
-def test_colours_continue_over_omitted_lines() -> None:
-    output = fed("plain\n" * 1_000 + "\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
-    *_, red, last = texts(output)
-    assert red == "\x1b[31mstill red\x1b[0m"
-    assert last == "plain"
-
-
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
     assert texts(fed("\x1b[3", "1mred")) == ["\x1b[31mred"]
-
-
-def test_shrinking_keeps_both_ends() -> None:
-    output = fed("".join(f"{number}\n" for number in range(100)))
-    output.shrink(10)
-    assert texts(output) == [str(number) for number in (*range(10), *range(90, 100))]
-    assert output.omitted == 80
 
 
 def drawn(output: OutputBuffer) -> list[str]:
@@ -167,12 +132,6 @@ def test_cursor_moves_split_anywhere_give_the_same_picture(
     assert drawn(output) == [
         line.expandtabs().rstrip() for line in plain(collapse(text)).rstrip().split("\n")
     ]
-
-
-def test_cursor_crosses_the_border_between_first_and_last_lines() -> None:
-    output = fed("line\n" * (HEAD + 2), "\x1b[4Aover", "\x1b[B\rbelow", "\n\n\nend")
-    assert texts(output)[HEAD - 2 :] == ["over", "below", "line", "line", "end"]
-    assert (len(output), output.omitted) == (HEAD + 3, 0)
 
 
 def test_cursor_reaches_only_the_last_printed_lines() -> None:
@@ -226,7 +185,6 @@ def shown_picture(data: str) -> DisplayLine:
     return DisplayLine("display", "<Image>", mime="image/png", data=data)
 
 
-PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
 BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
 HOSTILE = base64.b64encode(
     b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
@@ -265,23 +223,6 @@ def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
         found = read_table(given_html)
         if found is not None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
-
-
-def test_span_ends_and_all_tables_are_parsed_as_one() -> None:
-    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>e<td>f</table></table><table><tr><td>second</table>"
-    assert [[cell.text for cell in line] for line in table(html).body] == [
-        ["a", "b c"],
-        ["", "d"],
-        ["e", "f"],
-        ["second"],
-    ]
-
-
-def test_inline_tags_stay_in_their_cell_and_stray_end_tags_are_ignored() -> None:
-    assert [
-        [cell.text for cell in line]
-        for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body
-    ] == [["abc", "d"]]
 
 
 def test_wide_table_scrolls_by_columns_and_names_the_visible_ones() -> None:
@@ -342,17 +283,6 @@ def test_both_ends_of_a_long_table_are_drawn() -> None:
     ]
 
 
-def test_truncated_table_has_a_note() -> None:
-    found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
-    assert sum(map(len, found.body)) < 110_000
-    assert found.notes == ["… the rest of the table is left out …"]
-
-
-def test_long_row_span_keeps_the_other_columns_aligned() -> None:
-    found = table("<table><tr><th rowspan=150>a</th><td>0</td></tr>" + "<tr><td>1</td></tr>" * 149)
-    assert {tuple(cell.text for cell in line) for line in found.body[1:]} == {("", "1")}
-
-
 def test_long_markdown_is_drawn_from_its_start_with_the_rest_counted() -> None:
     output = OutputBuffer()
     output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
@@ -377,16 +307,6 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
     if width >= 20:
         assert "…" not in "".join(row.text for row in rows)
         assert "column0" in rows[0].text
-
-
-def test_numbers_are_right_aligned_and_words_left_aligned() -> None:
-    html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
-    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == [
-        "     n  word ",
-        "─" * 13,
-        "     1  a    ",
-        "-2.5e3  bcdef",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -448,31 +368,6 @@ def test_invalid_or_huge_picture_is_shown_as_its_text(data: str) -> None:
     assert lines(output) == ["<Image>"]
 
 
-def test_picture_that_proves_broken_is_shown_as_its_text() -> None:
-    output = OutputBuffer()
-    output.show("<Image>\n", "image/png", picture(40, 40)[:60])
-    rows = OutputRows(output, 60, PALETTE)
-    rows.update()
-    assert rows[0].picture is not None
-    with pytest.raises(OSError, match="truncated"):
-        half_blocks(rows[0].picture[0])
-    (line,) = output
-    assert isinstance(line, DisplayLine)
-    line.unreadable = True
-    rows.update()
-    assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
-
-
-def test_output_stored_only_as_text_is_drawn_as_text() -> None:
-    output = OutputBuffer()
-    output.show("<Image>\n", "image/png", picture(40, 40))
-    rows = OutputRows(output, 60, PALETTE)
-    rows.update()
-    output.shrink(1)
-    rows.update()
-    assert (rows[0].text, rows[0].picture) == ("<Image>", None)
-
-
 @given(
     st.sampled_from(["PNG", "JPEG"]),
     st.integers(1, 300),
@@ -495,16 +390,6 @@ def test_size_of_a_picture_is_read_from_its_header(
 def test_any_bytes_are_a_picture_or_their_text(data: bytes, beginning: bytes) -> None:
     rows = picture_rows(shown_picture(base64.b64encode(beginning + data).decode()), 20)
     assert rows is None or rows[0].picture is not None
-
-
-def test_undrawable_display_shows_all_lines_of_its_text() -> None:
-    output = OutputBuffer()
-    output.show("   a\n0  1\n", "text/html", "<table></table>")
-    output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
-    drawn = lines(output)
-    assert drawn[:4] == ["   a", "0  1", "x" * 60, "x" * 40]
-    assert drawn[-2:] == ["y" * 19, "… 1,101 characters left out"]
-    assert not any("\n" in line for line in drawn)
 
 
 def test_only_the_first_and_last_of_very_many_tables_are_drawn() -> None:
@@ -593,17 +478,6 @@ def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
         lines(cell_of(resumed).output)[at].strip()
         for at in (0, RICH_DISPLAYS // 2 - 1, RICH_DISPLAYS // 2, -1)
     ] == ["0", "19", "frame", str(number - 1)]
-
-
-def test_text_with_a_missed_display_is_not_matched_to_another() -> None:
-    other = display("other\n", FRAME)
-    transcript = folded(
-        entered("f()"),
-        other,
-        printed("this\n", "display"),
-    )
-    assert output_of(cell_of(transcript)) == [("display", "this")]
-    assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
 
 
 def test_killed_session_separates_its_displays() -> None:

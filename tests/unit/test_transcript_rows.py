@@ -11,11 +11,10 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.conversation import Cell, Note, ToolUse, Words
+from mahtab_tui.bus.conversation import Cell, ToolUse, Words
 from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows
-from mahtab_tui.tui.rows.markdown import fit_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
 from mahtab_tui.tui.transcript.layout import (
@@ -23,13 +22,10 @@ from mahtab_tui.tui.transcript.layout import (
     CellRows,
     EntryRows,
     WordsRows,
-    duration,
     estimate_rows,
-    note_rows,
     tool_rows,
 )
 from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
-from mahtab_tui.tui.transcript.viewport import Window
 
 # Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once.
 
@@ -131,10 +127,6 @@ def test_cut_spans_compose_the_rows(pieces: list[str], width: int) -> None:
     ]
 
 
-def test_words_are_wrapped_between_words() -> None:
-    assert lines(words_rows("one two three four", width=20)) == ["Claude  one two ", "three four"]
-
-
 @given(st.lists(st.integers(0, len(CODE)), max_size=8), st.integers(10, 40))
 def test_streamed_code_is_drawn_like_complete_code(offsets: list[int], width: int) -> None:
     streamed = CodeRows(width, PALETTE, PALETTE.model)
@@ -144,13 +136,6 @@ def test_streamed_code_is_drawn_like_complete_code(offsets: list[int], width: in
     whole = CodeRows(width, PALETTE, PALETTE.model)
     whole.update(CODE)
     assert drawn(streamed) == drawn(whole)
-
-
-def test_edited_code_is_redrawn() -> None:
-    rows = CodeRows(40, PALETTE, PALETTE.model)
-    rows.update("a = 1\nb = 2\nc = 3\n")
-    rows.update("a = 9\nb = 2\n")
-    assert lines(rows) == ["a = 9", "b = 2", ""]
 
 
 def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
@@ -239,16 +224,6 @@ def test_hostile_words_are_drawn_as_text(source: str) -> None:
         assert "<div>\nblock\n</div>" in text
 
 
-def test_link_whose_text_is_its_address_is_shown_once() -> None:
-    assert lines(words_rows("<https://example.org>")) == ["Claude  https://example.org"]
-
-
-def test_widest_columns_shrink_first() -> None:
-    assert fit_columns([10, 40, 4], 34) == [10, 20, 4]
-    assert fit_columns([3, 3], 100) == [3, 3]
-    assert fit_columns([10**12, 10], 34) == [24, 10]
-
-
 def test_output_is_bounded_with_the_omitted_count() -> None:
     rows = output_rows("x\n" * 5_000)
     assert len(rows) == HEAD + TAIL + 1
@@ -320,23 +295,6 @@ def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
         "columns of",
         " df",
     ]
-
-
-def test_notes_have_a_mark_for_their_level() -> None:
-    marks = [
-        note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text
-        for level in ("info", "warning", "error")
-    ]
-    assert marks == ["· said", "! said", "✗ said"]
-
-
-def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
-    window = Window(
-        [Words(author="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
-    )
-    window.update_heights([0])
-    assert window.row(window.position_at(window.total - 1)).text == ""
-    assert window.row(window.position_at(window.total - 1)).text == "its end"
 
 
 def test_marked_entry_without_columns_is_drawn() -> None:
@@ -434,21 +392,6 @@ def test_cell_shows_its_final_status(status: str, mark: str) -> None:
     assert rows[0].text == "In 1 · you"
 
 
-def test_skipped_block_shows_the_reason() -> None:
-    cell = Cell(author="claude", person=False, code="x", approval="skipped", reason="too\nslow")
-    rows = CellRows(cell, 60, PALETTE)
-    rows.update()
-    assert rows[0].text == "code · claude   skipped: too slow"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")],
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
 # The rows of a call of a tool.
 
 
@@ -484,15 +427,6 @@ def head(arguments: str, state: str = "ok") -> str:
 )
 def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, expected: str) -> None:
     assert head(arguments) == f"⚒ look  {expected}"
-
-
-def test_final_state_is_shown_in_words() -> None:
-    assert [head("{}", state) for state in ("running", "ok", "error", "refused")] == [
-        "⚒ look    runs",
-        "⚒ look  ",
-        "✗ look    error",
-        "■ look    refused",
-    ]
 
 
 def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:

@@ -24,7 +24,6 @@ from tests.trust import trust_project
 WAITS: dict[str, object] = {
     "model": "replay:.mahtab/a.jsonl",
     "reflection_model": "demo",
-    "suggestion_model": "demo",
     "sub_model": "demo",
     "provider": "openai",
     "api_keys": {"openai": "sk-theirs"},
@@ -275,14 +274,6 @@ def test_untrusted_settings_are_reported_by_every_command_using_settings(
     assert any(sentence in line and line.startswith("!") for line in report())
     done = CliRunner().invoke(app, ["ask", "--model", "demo", "hello"])
     assert sentence in done.stderr
-
-
-def test_editing_the_project_file_reports_untrusted_settings(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    write(project, "config.toml", "approval", "auto")
-    assert "until you trust it" in run("edit", "--project").stderr
 
 
 def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:

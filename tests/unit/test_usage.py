@@ -133,7 +133,7 @@ def test_usage_is_shown_for_the_session_each_question_and_each_search() -> None:
         SearchBegin("Which \x1b[2Jlines are\nslow, and why is that?", tree="a1", node="1")
     )
     spending.name(SearchBegin("a part of it", tree="a1", node="1.1"))
-    spending.fold(call(None, source="suggestion"))
+    spending.fold(call(None, source="summary"))
     rows = [line.split() for line in spending.table(78).split("\n")]
     assert rows[1:4] == [
         ["session", "4", "4,000", "400", "40", "$0.6250+"],

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.store.database import History
     from mahtab_tui.tui.app import Interrupter, QuitFlow
-    from mahtab_tui.tui.greeting import Offers
     from mahtab_tui.tui.main_screen import Panes, UiState
     from mahtab_tui.tui.session_port import LiveSettings
     from mahtab_tui.tui.terminal_app import TerminalApp
@@ -27,7 +26,6 @@ class CommandContext:
     panes: Panes
     interrupter: Interrupter
     quit_flow: QuitFlow
-    offers: Offers
     settings: LiveSettings
 
     def copy_selection(self) -> bool:

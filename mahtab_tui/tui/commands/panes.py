@@ -26,16 +26,11 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-edit again(True) e menu": "Edit: Put the code or the question into the editor",
         "entry-again again(False) r menu confirm": "Run again: Run the code again, or ask the question again",
         "entry-run again(False) alt+r,ctrl+enter": "Run: Run the code of the entry, or ask the question again",
-        "entry-run-to run_up_to u menu confirm": "Run up to here: Run the notebook's cells up to this one, until one fails",
-        "entry-run-all run_all U,shift+u menu confirm": "Run all: Run all cells of the notebook, until one fails",
         "entry-replace replace_entry R,shift+r menu confirm": "Replace: Edit your question or code and enter it again; the model forgets what came after it",
         "entry-explain explain_error x menu confirm": "Explain error: Ask the model about the cell's error",
-        "entry-frames open_frames f menu": "Frames: Show the frames of the cell's error, with their source",
         "entry-mention mention a menu": "Ask about picture: Ask about the cell's pictures, which are sent with the question",
         "entry-undo undo_entry ctrl+z": "Undo: Undo what the cell or answer, and everything after it, did to variables",
         "entry-hide hide_entry m menu": "Hide: Hide it from the model, or show it again",
-        "entry-pin pin_entry p menu": "Pin: Pin it to the top of the transcript, or unpin it",
-        "entry-pinned go_to_pinned P,shift+p menu": "Go to pinned: Go to the pinned entries, one after the other",
     },
 )
 
@@ -78,12 +73,8 @@ _KEYS: dict[str, dict[str, str]] = {
         "ctrl+j": "Open a line; also Shift+Enter and Alt+Enter if the terminal sends them",
         "ctrl+enter": "Run from anywhere in the text, if the terminal sends it",
         "up, down": "At the first and last line: earlier and later inputs",
-        "right, tab": "Accept the grey suggestion behind the cursor",
         "up, down, enter, escape": "In the list of completions: choose, accept (after Tab or an arrow), close",
         "alt+e": "Show a large pasted text in place of [Pasted 312 lines]; undo brings the short form back",
-        "alt+q": "Make the curly quotes of a pasted text straight; undo makes them curly again",
-        "enter, down, up, escape": "While finding in the input: next, previous, close",
-        "alt+r": "While finding in the input or the transcript: switch between regular expression and plain words",
         "ctrl+z, ctrl+y": "Undo, redo",
         "ctrl+d": "Leave, if the editor is empty; press it again if something would be lost",
     },
@@ -117,16 +108,16 @@ _KEYS: dict[str, dict[str, str]] = {
         "pageup, pagedown, home, end": "Scroll",
     },
     "Skills": {
-        "enter, f4, ctrl+t, tab": "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text",
+        "enter, tab": "Load or unload the skill; go to its text",
     },
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
-        "f2, f5, f6, f7, f8": "Change its title; copy it; export it to a file; stop its kernel; delete it, after a confirmation",
+        "f2, f5, f7, f8": "Change its title; copy it; stop its kernel; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
         "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
     },
     "Settings": {
-        "enter, tab, ctrl+r": "Change the setting; choose your file or the project's; remove it from the file",
+        "enter": "Change the setting; an empty value removes it from your file",
     },
 }
 PANE_KEYS = tuple(
@@ -156,7 +147,6 @@ TABLE_COMMANDS = pane_commands(
         "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
         "table-all all_rows x": "All rows: Clear sorting and filters",
         "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
-        "table-figures figures i": "Figures: Show or hide the figures of each column in the header",
     },
 )
 
@@ -166,9 +156,7 @@ TEXT_COMMANDS = pane_commands(
         "text-search search slash footer": "Search: Search the text",
         "text-next next(False) n footer": "Next: Go to the next match",
         "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
-        "text-regex regex x": "By pattern: Search for regular expressions, or for plain words",
         "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
-        "text-wrap wrap w footer": "Wrap: Wrap long lines, or scroll them sideways",
     },
 )
 
@@ -189,7 +177,6 @@ ARRAY_COMMANDS = pane_commands(
     {
         "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
         "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
-        "array-dimension dimension d": "Dimension: Choose the dimension to step along",
         "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
     },
 )
@@ -205,6 +192,12 @@ OUTPUT_COMMANDS = pane_commands(
     "Output",
     {
         "output-back back escape,q footer": "Back: Go back to the session",
+    },
+)
+
+SAVE_COMMANDS = pane_commands(
+    "Output",
+    {
         "output-save save ctrl+s footer": "Save: Save it to a file",
     },
 )
@@ -236,8 +229,6 @@ FRAMES_COMMANDS = pane_commands(
     {
         "frame-source source enter footer": "Source: In an error: go from the frames to the source",
         "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
-        "frame-edit edit e footer": "Edit: Open the file at the line in $EDITOR, or put the cell's code into the input",
-        "frame-output whole_output o footer": "Output: Show all output of the cell",
     },
 )
 
@@ -245,6 +236,7 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *NODE_COMMANDS,
     *OUTPUT_COMMANDS,
+    *SAVE_COMMANDS,
     *PAGER_COMMANDS,
     *PICTURE_COMMANDS,
     *PICTURES_COMMANDS,
@@ -280,37 +272,9 @@ def jump(context: CommandContext) -> None:
     context.app.push_screen(JumpScreen(context.panes.jump_targets()), context.panes.go_to)
 
 
-@_pane("next-pane f6", "Next pane: Focus the next pane")
-def next_pane(context: CommandContext) -> None:
-    context.panes.step_focus(1)
-
-
-@_pane("previous-pane shift+f6", "Previous pane: Focus the previous pane")
-def previous_pane(context: CommandContext) -> None:
-    context.panes.step_focus(-1)
-
-
 @_pane("toggle-side f3", "Side: Hide or show namespace and recursion", footer=True)
 def toggle_side(context: CommandContext) -> None:
     context.panes.toggle_side()
-
-
-@_pane("toggle-namespace", "Namespace pane: Hide or show the namespace")
-def toggle_namespace(context: CommandContext) -> None:
-    context.panes.toggle("namespace")
-
-
-@_pane(
-    "changes alt+d /changes",
-    "Changes: Show only the variables that the model's last cell changed, or all of them",
-)
-def toggle_changes(context: CommandContext) -> None:
-    context.panes.toggle_changes()
-
-
-@_pane("toggle-recursion", "Recursion pane: Hide or show the recursion tree")
-def toggle_recursion(context: CommandContext) -> None:
-    context.panes.toggle("recursion")
 
 
 @_pane("maximize f5", "Maximise: Give the focused pane the whole screen, or restore the layout")

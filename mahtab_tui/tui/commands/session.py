@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
@@ -96,28 +95,12 @@ def explain(context: CommandContext) -> None:
     context.panes.editor.explain()
 
 
-@_input("suggest alt+s", "Suggest: Let the suggestion model complete the input")
-def suggest(context: CommandContext) -> None:
-    if not context.panes.editor.suggest():
-        context.app.notify(
-            "No suggestion model is set: set suggestion_model in the settings (F12)."
-        )
-
-
 @_input(
     "find-input ctrl+f",
-    "Find: Find a text in the input, or in the transcript or namespace if that has the focus",
+    "Find: Find a text in the transcript, or in the pane that has the focus",
 )
 def find(context: CommandContext) -> None:
     context.panes.find()
-
-
-@_input(
-    "take-offer alt+i",
-    "Insert suggestion: Put the suggested line into the input, such as an installation or another Python",
-)
-def accept_offer(context: CommandContext) -> None:
-    context.offers.accept()
 
 
 @_input(
@@ -289,49 +272,22 @@ def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
 
 
-@_session("pause /pause NAME", "Pause agent: Pause an agent, or let it continue")
-def pause_agent(context: CommandContext, name: str) -> None:
-    context.session.notice(context.session.joined_agents.pause(name))
-
-
 @_session("disconnect /disconnect NAME", "Disconnect agent: Disconnect an agent from the session")
 def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
 
 
-@_session("skills /skills", "Skills: Find, read, load, edit and create skills")
+@_session("skills /skills", "Skills: Find, read and load skills")
 def skills(context: CommandContext) -> None:
-    from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen
 
     knowledge = context.session.knowledge
     try:
-        screen = SkillsScreen(
-            knowledge.skills,
-            knowledge.loaded,
-            project_folder(),
-            lambda file: open_in_editor(context.app, str(file), 0),
-        )
+        screen = SkillsScreen(knowledge.skills, knowledge.loaded, project_folder())
     except SettingsError as error:
         context.app.notify(str(error), "error")
     else:
         context.app.push_screen(screen)
-
-
-@_session("unload-skill /unload NAME", "Unload skill: Stop giving a loaded skill to the model")
-def unload_skill(context: CommandContext, name: str) -> None:
-    from mahtab_tui.knowledge.library import SkillNotFound
-    from mahtab_tui.tui.screens.dialog import ask
-    from mahtab_tui.tui.screens.listing import ChooseOne
-
-    loaded = context.session.knowledge.loaded
-    if not name and (names := loaded.names):
-        ask(context.app, ChooseOne("Unload a skill", names, ""), partial(unload_skill.run, context))
-        return
-    try:
-        loaded.unload(name)
-    except SkillNotFound as error:
-        context.app.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
 @_session(
@@ -398,7 +354,7 @@ def compact(context: CommandContext, keep: str) -> None:
 
 
 @_session(
-    "export /export [FILE] [shown] [whole]",
+    "export /export [FILE]",
     "Export: Export the session as a notebook, script, Markdown or page",
 )
 def export(context: CommandContext, typed: str) -> None:
@@ -407,21 +363,20 @@ def export(context: CommandContext, typed: str) -> None:
 
     session = context.session
     try:
-        order = notebooks.parse_export(typed, session.info.name, project_folder())
+        file = notebooks.parse_export(typed, session.info.name)
     except notebooks.ExportError as error:
         context.refuse(str(error), f"/export {typed}")
         return
 
-    if os.path.lexists(order.path) and not os.path.isdir(order.path):
-        confirm(
-            context.app,
-            f"{order.file} already exists. Replace it?",
-            lambda: notebooks.export(session, order),
-            yes="Replace",
-            no="Keep",
-        )
+    start, path = (
+        partial(notebooks.export, session, file, project_folder()),
+        project_folder() / file,
+    )
+    if os.path.lexists(path) and not os.path.isdir(path):
+        question = f"{file} already exists. Replace it?"
+        confirm(context.app, question, start, yes="Replace", no="Keep")
     else:
-        notebooks.export(session, order)
+        start()
 
 
 @_session(
@@ -435,7 +390,7 @@ def sessions(context: CommandContext) -> None:
     ask(
         context.app,
         sessions_screen(context.session),
-        partial(context.quit_flow.switch_to, back="/sessions"),
+        context.quit_flow.switch_to,
     )
 
 
@@ -449,17 +404,13 @@ def rename(context: CommandContext, title: str) -> None:
 
 
 @_session(
-    "run /run [CELL | to CELL]",
-    "Run notebook: Run all cells of the notebook until one fails, those up to a cell, or a single one",
+    "run /run [to CELL]",
+    "Run notebook: Run all cells of the notebook until one fails, or those up to a cell",
 )
 def run(context: CommandContext, typed: str) -> None:
-    to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
-    if number is None or (to and not number):
-        context.refuse(
-            "Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}"
-        )
-    elif number and not to:
-        run_notebook(context.app, context.session, lambda notebook: notebook.run(number))
+    number = cell_number(typed.removeprefix("to "))
+    if number is None or (typed and not typed.startswith("to ")):
+        context.refuse("/run runs all cells, /run to 3 those up to cell 3", f"/run {typed}")
     else:
         run_notebook(
             context.app, context.session, lambda notebook: notebook.run_up_to(number or None)
@@ -471,50 +422,48 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         app.notify(NO_NOTEBOOK, severity="warning")
         return
     from mahtab_tui.session.notebooks import CellNotFound
+    from mahtab_tui.tui.screens.dialog import confirm
 
-    try:
-        start(session.notebook)
-    except CellNotFound as error:
-        app.notify(str(error), severity="warning")
+    notebook = session.notebook
+
+    def run_cells() -> None:
+        notebook.confirmed = True
+        try:
+            start(notebook)
+        except CellNotFound as error:
+            app.notify(str(error), severity="warning")
+
+    if notebook.confirmed or notebook.language == session.kernel.info().language:
+        run_cells()
+    else:
+        question = f"This notebook is for {notebook.language}. Run its cells as Python?"
+        confirm(app, question, run_cells, yes="Run", no="Leave")
 
 
 @_session(
-    "save /save [FILE]",
-    "Save notebook: Write the notebook back to its file, or a copy to another one",
+    "save /save",
+    "Save notebook: Write the notebook back to its file",
 )
-def save(context: CommandContext, typed: str) -> None:
+def save(context: CommandContext) -> None:
     if context.session.notebook is None:
         context.app.notify(NO_NOTEBOOK, "warning")
     else:
         context.panes.transcript.action_scroll_end()
         threading.Thread(
             target=_save_notebook,
-            args=(context.session, context.session.notebook, typed),
+            args=(context.session, context.session.notebook),
             name="notebook",
             daemon=True,
         ).start()
 
 
-def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
-    copy = project_folder() / os.path.expanduser(typed)
-    if typed and copy.suffix.lower() != notebook.path.suffix.lower():
+def _save_notebook(session: Session, notebook: Notebook) -> None:
+    try:
+        session.notice(notebook.save() or f"{notebook.label} is already up to date.")
+    except OSError as error:
         session.notice(
-            f"A copy of {notebook.label} must end in {notebook.path.suffix}; /export writes other formats.",
-            "warning",
+            f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"
         )
-    elif typed and os.path.lexists(copy):
-        session.notice(f"{one_line(typed)} already exists. Give the copy another name.", "warning")
-    else:
-        try:
-            if typed:
-                notebook.save_copy(copy)
-                session.notice(f"Saved a copy as {one_line(str(copy))}.")
-            else:
-                session.notice(notebook.save() or f"{notebook.label} is already up to date.")
-        except OSError as error:
-            session.notice(
-                f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error"
-            )
 
 
 @_session(

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.style import Style
-from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.document._document import Location, Selection
@@ -29,43 +28,10 @@ _PIECE = re.compile(
     + r"'(?:[^'\\\n]|\\.)*'?)|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])",
     re.DOTALL,
 )
-_CLOSES = {")": "(", "]": "[", "}": "{"}
-
-
-class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets; `end` is inclusive."""
-
-    start: int
-    end: int
-    bracket: bool
-
-
-def find_source_spans(text: str) -> Iterator[SourceSpan]:
-    """Yield strings and matched brackets, ordered by their ends."""
-    opened: list[tuple[str, int]] = []
-    for piece in _PIECE.finditer(text):
-        if piece["string"]:
-            yield SourceSpan(piece.start(), piece.end() - 1, bracket=False)
-        elif (bracket := piece["bracket"]) in _CLOSES:
-            if opened and opened[-1][0] == _CLOSES[bracket]:
-                yield SourceSpan(opened.pop()[1], piece.start(), bracket=True)
-        elif bracket:
-            opened.append((bracket, piece.start()))
 
 
 def strip_literals(text: str) -> str:
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
-
-
-def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
-    """Apply a function outside strings and comments."""
-    parts: list[str] = []
-    end = 0
-    for piece in _PIECE.finditer(text):
-        if not piece["bracket"]:
-            parts += [convert(text[end : piece.start()]), piece[0]]
-            end = piece.end()
-    return "".join([*parts, convert(text[end:])])
 
 
 STEP = "    "
@@ -85,11 +51,6 @@ _ROLES = {
 
 LONGEST_LINE, MOST_LINES = 5_000, 2_000
 """Up to which a text is highlighted."""
-
-_SIGN = re.compile(
-    r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
-)
-"""IPython's ``!command``, ``%magic``, ``object?``."""
 
 
 class CodeArea(TextArea):
@@ -116,8 +77,6 @@ class CodeArea(TextArea):
             max_checkpoints=200,
             id=id,
         )
-        self._pair: tuple[Location, ...] | None = ()
-        """The bracket at the cursor and its partner; None if unknown."""
 
     @property
     def python(self) -> bool:
@@ -247,35 +206,13 @@ class CodeArea(TextArea):
     def collapse_paste(self, text: str) -> str:
         return text
 
-    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """`get_line` highlights the pair, but none in strings."""
-        return None
-
-    def watch_selection(self, selection: Selection) -> None:
-        self._pair = None if self.python and selection.is_empty else ()
-
-    def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
-        row, column = cursor
-        near = self.document.get_line(row)[max(0, column - 1) : column + 1]
-        if not any(character in "()[]{}" for character in near):
-            return ()
-
-        offset, text = self.cursor_index, self.text
-        spans = (span[:2] for span in find_source_spans(text) if span.bracket)
-        pairs = {end: span for span in spans for end in span}
-        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None) or ()
-        return tuple(location(text, end) for end in pair)
-
-    def get_line(self, line_index: int) -> Text:
-        line = super().get_line(line_index)
-        if self._pair is None:
-            self._pair = self._pair_at(self.selection.end)
-        for row, column in self._pair:
-            if row == line_index and (style := self._theme.bracket_matching_style):
-                line.stylize(style, column, column + 1)
-        return line
-
     # Workarounds for Textual; see `tui.textual_fixes`.
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        """Search short texts only: Textual does at each key."""
+        line = self.document.get_line(search_from[0])
+        is_short = self.document.line_count <= MOST_LINES and len(line) <= LONGEST_LINE
+        return super().find_matching_bracket(bracket, search_from) if is_short else None
 
     def _set_document(self, text: str, language: str | None) -> None:
         before = getattr(self, "document", None)
@@ -294,11 +231,6 @@ class CodeArea(TextArea):
             self._highlights.clear()
             return
         super()._build_highlight_map()
-        for row, line in enumerate(lines):
-            if sign := _SIGN.search(line):
-                span = sign.span(sign.lastindex or 0)
-                start, end = (len(line[:offset].encode()) for offset in span)
-                self._highlights[row].append((start, end, "keyword"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Respect a maximum height in vh, which Textual ignores at first."""

@@ -1,19 +1,17 @@
-"""Completion, suggestions and help at the cursor."""
+"""Completion and help at the cursor."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
-from textual.events import Click, Key
+from textual.events import Key
 from textual.geometry import Offset
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -37,10 +35,6 @@ class CompletionList(Widget):
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
-
-    @dataclass
-    class Picked(Message):
-        item: Completion
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,12 +111,6 @@ class CompletionList(Widget):
         more = f" · {total:,} in all" if self._more or total > ROWS else ""
         return Content.styled(f" {keys}{more}", "$muted")
 
-    def on_click(self, event: Click) -> None:
-        event.stop()
-        index = self._top + event.y
-        if event.y < ROWS and index < len(self.items):
-            self.post_message(self.Picked(self.items[index]))
-
 
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
@@ -133,6 +121,7 @@ _TRIGGER = re.compile(
 """Text that triggers completion; last, an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
+
 
 _PENDING_RETRY = 0.3
 """Seconds until another request, while an MCP server starts."""
@@ -173,7 +162,7 @@ class Completer:
         elif event.key == "escape":
             self.close()
         elif event.key == "enter" and shown.requested:
-            self.accept(shown.chosen)
+            self._insert(shown.chosen)
         else:
             if event.key == "enter":
                 self.close()
@@ -184,7 +173,7 @@ class Completer:
         """Insert or request completions; return False if Tab acts on the text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
-            self.accept(self._list.chosen)
+            self._insert(self._list.chosen)
             return True
         useful = before.strip() if area.python else self._starts_mention_or_command(before)
         if self._completer_for(area.python) is None or not area.selection.is_empty or not useful:
@@ -213,10 +202,6 @@ class Completer:
     def close(self) -> None:
         self._fetcher.forget("completion")
         self._list.close()
-
-    def accept(self, item: Completion) -> None:
-        if self._list.is_open and item in self._list.items:
-            self._insert(item)
 
     def _insert(self, item: Completion) -> None:
         self.close()
@@ -284,6 +269,7 @@ class Completer:
             self._show(found, request)
         else:
             self.close()
+
         if found is not None and found.pending:
             self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
@@ -301,52 +287,6 @@ class Completer:
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
             self._list.open(items, found.more, at, requested=by_key)
-
-
-PAUSE = 0.7
-
-Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line. Gets the text, whether it is Python, and a function that tells
-whether it is still wanted."""
-
-
-class InlineSuggester:
-    def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
-        self._area = area
-        self._completions = completions
-        self._suggest = suggest
-        self._fetcher = Fetcher(area, at_once=1)
-        self._request_number = 0
-
-    def ask(self, *, at_once: bool) -> None:
-        self.cancel()
-        area, number = self._area, self._request_number
-        text, python = area.whole_text, area.python
-        if area.text.strip() and area.selection.is_empty and area.cursor_at_end_of_text:
-            self._fetcher.ask(
-                "suggestion",
-                lambda: self._suggest(text, python, lambda: number == self._request_number),
-                self._show,
-                pause=0 if at_once else PAUSE,
-            )
-
-    def cancel(self) -> None:
-        self._request_number += 1
-        self._fetcher.forget("suggestion")
-
-    def clear(self) -> None:
-        self.cancel()
-        self._area.suggestion = ""
-
-    def accept(self) -> bool:
-        if not self._area.suggestion or self._completions.is_open:
-            return False
-        self._area.insert(self._area.suggestion)
-        return True
-
-    def _show(self, text: str) -> None:
-        if self._area.cursor_at_end_of_text and not self._completions.is_open:
-            self._area.suggestion = text
 
 
 Explain = Callable[[str, int], "Explanation | None"]

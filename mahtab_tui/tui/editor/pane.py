@@ -19,9 +19,8 @@ from textual.widgets import Static, TextArea
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard, Suggest
+from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
-from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -45,8 +44,9 @@ PAUSE = 0.15
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _PROSE = "This is not Python · F2 asks the model instead"
+
+
 _IS_PYTHON = "This is Python · F2, then Enter, runs it"
-_STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
 class EditorPane(Widget):
@@ -73,7 +73,6 @@ class EditorPane(Widget):
         history: History,
         complete: Complete | None,
         explain: Explain | None,
-        suggest: Suggest | None,
         complete_question: Complete | None,
         chips: FindChips | None,
         *,
@@ -84,7 +83,7 @@ class EditorPane(Widget):
         self._completions = CompletionList()
         self._card = HelpCard(explain)
         self._area = PromptArea(
-            self._completions, self._inputs, complete, complete_question, suggest, id="code"
+            self._completions, self._inputs, complete, complete_question, id="code"
         )
         self._hint = Static(id="hint", markup=False)
         self._offer = ""
@@ -93,14 +92,12 @@ class EditorPane(Widget):
         self._fetcher = Fetcher(self, at_once=1)
         self._replaces = ""
         self._draft = Draft("python", "")
-        self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
             yield Static(id="glyph", markup=False)
             yield self._area
         yield self._hint
-        yield self._find
         yield self._completions
         yield self._card
 
@@ -192,7 +189,7 @@ class EditorPane(Widget):
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
-        from mahtab_tui.tui.editor.pasting import has_curly_quotes, is_code, is_prose
+        from mahtab_tui.tui.editor.pasting import is_code, is_prose
 
         text, offer = self._area.whole_text, ""
         self._resolve_mentions(text if self.mode == "ask" else "")
@@ -200,8 +197,6 @@ class EditorPane(Widget):
             offer = _IS_PYTHON if is_code(text) else ""
         elif is_prose(text):
             offer = _PROSE
-        elif has_curly_quotes(text):
-            offer = _STRAIGHTEN
         if offer != self._offer:
             self._offer = offer
             self._draw_hint()
@@ -242,24 +237,10 @@ class EditorPane(Widget):
             event.stop()
             self.end_replacing()
 
-    def find(self) -> None:
-        self._find.open()
-
-    def suggest(self) -> bool:
-        """Return False if no suggestion model is set."""
-        if self._area.suggester is not None:
-            self._area.suggester.ask(at_once=True)
-        return self._area.suggester is not None
-
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
         self._card.close()
-
-    @on(CompletionList.Picked)
-    def _picked(self, message: CompletionList.Picked) -> None:
-        message.stop()
-        self._area.completer.accept(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

@@ -12,8 +12,6 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.attachments import is_large
 from mahtab_tui.tui.editor.code_area import (
     STEP,
-    find_source_spans,
-    map_outside_strings,
     strip_literals,
 )
 from mahtab_tui.worker.magics import parse_python, transform
@@ -47,12 +45,7 @@ def is_complete(source: str) -> bool:
 
 
 def next_indent(before: str) -> str:
-    start = before.rfind("\n") + 1
-    # A string or bracket that ends on this line belongs to the line on which it starts.
-    for span in sorted(find_source_spans(before), reverse=True):
-        if span.start < start <= span.end:
-            start = before.rfind("\n", 0, span.start) + 1
-    statement = before[start:]
+    statement = before[before.rfind("\n") + 1 :]
     indent = statement[: len(statement) - len(statement.lstrip())]
     if strip_literals(statement).rstrip().endswith((":", "(", "[", "{")):
         return indent + STEP
@@ -102,6 +95,8 @@ def _strip_fences(text: str) -> str:
 CLASSIFIED = 2_000
 """Characters of a text that is classified at each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
+
+
 _CODE_NODES = (
     ast.Assign,
     ast.AnnAssign,
@@ -129,25 +124,6 @@ def is_code(text: str) -> bool:
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
-_STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "'" * 4 + '"' * 4)
-_CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
-LONG = 100_000
-
-
-def has_curly_quotes(text: str) -> bool:
-    """Return whether there are curly quotes outside strings and comments; in a long text,
-    anywhere."""
-    if _CURLY.search(text) is None:
-        return False
-    return len(text) > LONG or _CURLY.search(strip_literals(text)) is not None
-
-
-def straighten_quotes(text: str) -> str:
-    """Straighten quotes, inside strings only if it would be invalid otherwise."""
-    outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
-    return outside if parse_python(outside) else text.translate(_STRAIGHT)
-
-
 class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -169,6 +145,5 @@ class Pastes:
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
-    def word_at(self, text: str, *, end: bool) -> str:
-        matches = text.endswith if end else text.startswith
-        return next(filter(matches, self._texts), "")
+    def word_at_end(self, text: str) -> str:
+        return next(filter(text.endswith, self._texts), "")

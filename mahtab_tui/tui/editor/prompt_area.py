@@ -13,15 +13,8 @@ from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.editor.code_area import CodeArea, location
-from mahtab_tui.tui.editor.completion import (
-    Complete,
-    Completer,
-    CompletionList,
-    InlineSuggester,
-    Suggest,
-)
-from mahtab_tui.tui.find import Pattern
+from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
 
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
@@ -97,7 +90,6 @@ class PromptArea(CodeArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
         Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
-        Binding("alt+q", "straighten", "Straighten quotes", show=False),
     ]
 
     @dataclass
@@ -116,17 +108,12 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
-        suggest: Suggest | None,
         *,
         id: str | None = None,
     ) -> None:
         self.completer = Completer(self, completions, complete, complete_question)
-        self.suggester: InlineSuggester | None = None
-        if suggest is not None:
-            self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
         self._pastes: Pastes | None = None
-        self._found_at = 0
         super().__init__(id=id)
 
     @property
@@ -144,22 +131,9 @@ class PromptArea(CodeArea):
     def on_blur(self, event: Blur) -> None:
         self.completer.close()
 
-    def on_unmount(self) -> None:
-        if self.suggester is not None:
-            self.suggester.cancel()
-
     def watch_selection(self, selection: Selection) -> None:
-        super().watch_selection(selection)
-        if self.typing or not self.is_mounted:
-            return
-        self.completer.close()
-        if self.suggester is not None:
-            self.suggester.clear()
-
-    def update_suggestion(self) -> None:
-        """Request a suggestion, unless the user types the shown one."""
-        if self.suggester is not None and not self.suggestion:
-            self.suggester.ask(at_once=False)
+        if self.is_mounted and not self.typing:
+            self.completer.close()
 
     def _replace_via_keyboard(
         self, insert: str, start: Location, end: Location
@@ -176,7 +150,7 @@ class PromptArea(CodeArea):
         return result
 
     def action_indent(self) -> None:
-        if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
+        if not self.completer.handle_tab():
             super().action_indent()
 
     def _change_mode(self, mode: Mode) -> None:
@@ -259,56 +233,15 @@ class PromptArea(CodeArea):
         if text != self.text:
             self._replace_text(text)
 
-    def action_straighten(self) -> None:
-        from mahtab_tui.tui.editor.pasting import has_curly_quotes, straighten_quotes
-
-        text = self.whole_text
-        if self.python and has_curly_quotes(text):
-            self._replace_text(self.collapse_paste(straighten_quotes(text)))
-
     def action_delete_left(self) -> None:
         if not self.text:
             self._change_mode("python")
-        elif not self._delete_paste(left=True):
+        elif self._pastes is not None and self.selection.is_empty:
+            row, column = self.cursor_location
+            before = self.document.get_line(row)[:column]
+            if word := self._pastes.word_at_end(before):
+                self._delete_via_keyboard((row, column - len(word)), (row, column))
+            else:
+                super().action_delete_left()
+        else:
             super().action_delete_left()
-
-    def action_delete_word_left(self) -> None:
-        if not self._delete_paste(left=True):
-            super().action_delete_word_left()
-
-    def action_delete_right(self) -> None:
-        if not self._delete_paste(left=False):
-            super().action_delete_right()
-
-    def action_delete_word_right(self) -> None:
-        if not self._delete_paste(left=False):
-            super().action_delete_word_right()
-
-    def _delete_paste(self, *, left: bool) -> bool:
-        if self._pastes is None or not self.selection.is_empty:
-            return False
-        row, column = self.cursor_location
-        line = self.document.get_line(row)
-        word = self._pastes.word_at(line[:column] if left else line[column:], end=left)
-        if word:
-            other = column - len(word) if left else column + len(word)
-            self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
-        return bool(word)
-
-    def begin_find(self) -> str:
-        self._found_at = len(self.get_text_range((0, 0), min(self.selection)))
-        return "" if "\n" in self.selected_text else self.selected_text
-
-    def find(self, words: str, step: int, *, regex: bool) -> str:
-        spans = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
-        if not spans:
-            return "nothing found" if words else ""
-        before = sum(start < self._found_at for start, _ in spans)
-        at = (before % len(spans) + step) % len(spans)
-        self._found_at, end = spans[at]
-        self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
-        self.scroll_cursor_visible()
-        return f"{at + 1} of {len(spans)}"
-
-    def end_find(self) -> None:
-        self.focus()

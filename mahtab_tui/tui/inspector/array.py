@@ -22,7 +22,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, ObjectPath, Plot
 from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
@@ -57,24 +57,19 @@ def format_slice(slice: Slice) -> list[str]:
 def parse_slice(text: str, shape: Sequence[int]) -> Slice:
     """Parse a typed slice, such as ``3, :, :``. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
-    if len(parts) != len(shape):
-        raise ValueError(f"The array has {len(shape)} dimensions: enter a number or : for each.")
-    found: list[int | None] = []
-    for part, size in zip(parts, shape, strict=True):
-        if part in (":", ""):
-            found.append(None)
-            continue
-        try:
-            index = int(part)
-        except ValueError:
-            raise ValueError(f"{part} is neither a number nor :") from None
-        index += size if index < 0 else 0
-        if not 0 <= index < size:
-            raise ValueError(f"{part} is out of range for a dimension of {size:,}.")
-        found.append(index)
-    if found.count(None) not in (1, 2):
-        raise ValueError("Leave one or two dimensions whole, with :.")
-    return tuple(found)
+    try:
+        found = tuple(None if part == ":" else int(part) for part in parts)
+        fits = all(
+            each is None or each in range(size) for each, size in zip(found, shape, strict=True)
+        )
+    except ValueError:
+        fits = False
+    if not fits or found.count(None) not in (1, 2):
+        bounds = " × ".join(f"{size:,}" for size in shape)
+        raise ValueError(
+            f"Enter a number or : for each dimension of {bounds}, and : for one or two of them."
+        )
+    return found
 
 
 class PlotView(View, Vertical, can_focus=True):
@@ -287,9 +282,7 @@ class ArrayView(View, Vertical):
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
-        self._statistics: ArrayStatistics | None = None
-        self._dimension = 0
-        """The dimension that keys step along, among those that have an index."""
+        self._statistics: ColumnStatistics | None = None
         self._shown: Slice | None = ()
         """None for the whole array, empty for none yet."""
 
@@ -314,7 +307,7 @@ class ArrayView(View, Vertical):
         self._show_slice()
         self.refresh_bindings()
 
-        def show(figures: ArrayStatistics) -> None:
+        def show(figures: ColumnStatistics) -> None:
             self._statistics = figures
             self._draw_head()
 
@@ -351,43 +344,31 @@ class ArrayView(View, Vertical):
         words = [format_size(facts.bytes), plain(facts.device)]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
-            deviation = f" ± {figures.std}" if figures.std else ""
-            mean = f"mean {figures.mean}{deviation}"
-            parts.append((f"   {figures.min} … {figures.max}  {mean}", "$muted"))
+            parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}", "$muted"))
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
         if self.subject.slice is not None:
-            chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]
-            for dimension, text in enumerate(format_slice(self.subject.slice)):
-                style = "$person" if text != ":" else "$muted"
-                parts.append((", " if dimension else "", "$muted"))
-                parts.append((text, "bold $moon" if dimension == chosen else style))
-            keys = " ]   , and . step, d chooses the dimension, g enters a slice"
-            parts.append((keys, "$muted"))
+            parts.append((", ".join(format_slice(self.subject.slice)), "bold $moon"))
+            parts.append((" ]   , and . step, g enters a slice", "$muted"))
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
-    def _chosen_dimension(self, slice: Slice) -> int | None:
-        fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
-        return fixed[self._dimension % len(fixed)] if fixed else None
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("step_slice", "dimension", "enter_slice"):
+        if action in ("step_slice", "enter_slice"):
             return self.subject.slice is not None
         return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.subject.slice
-        if facts is None or slice is None or (chosen := self._chosen_dimension(slice)) is None:
+        if facts is None or slice is None:
             return
         stepped = list(slice)
-        stepped[chosen] = max(0, min(facts.shape[chosen] - 1, (slice[chosen] or 0) + step))
+        for at, index in enumerate(slice):  # the first dimension that has an index
+            if index is not None:
+                stepped[at] = max(0, min(facts.shape[at] - 1, index + step))
+                break
         self._choose(tuple(stepped))
-
-    def action_dimension(self) -> None:
-        self._dimension += 1
-        self._draw_head()
 
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:

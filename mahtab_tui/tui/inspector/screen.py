@@ -45,11 +45,9 @@ _BETWEEN = " › "
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
     """Show the path to an object, or only its start and end."""
-    first, *others = shown = [one_line(label) for label in labels]
-    while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
-        del others[0]
-        shown = [first, "…", *others]
-    *way, last = shown
+    *way, last = [one_line(label) for label in labels]
+    if cell_len(_BETWEEN.join([*way, last])) + len(_MARK) > room:
+        way = [*way[:1], "…", *way[-1:]] if len(way) > 2 else way
     parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
@@ -62,7 +60,6 @@ VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
     "source": ("Source", SourceView),
     "plot": ("Plot", make_plot_view),
     "picture": ("Picture", PictureView),
-    "attributes": ("Attributes", lambda subject: TreeView(subject, "attributes")),
     "repr": ("Repr", make_repr_view),
 }
 

@@ -146,7 +146,6 @@ class TableView(View, ScrollView, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._row = self._column = self._first_column = 0
-        self._show_statistics = True
         self._reset()
 
     def _reset(self) -> None:
@@ -179,8 +178,6 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _header_height(self) -> int:
-        if not self._show_statistics:
-            return 2
         return 3 + len(STATISTICS) if self.size.height >= TALL else 3
 
     @property
@@ -205,8 +202,7 @@ class TableView(View, ScrollView, can_focus=True):
         block = self._table.block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
-        least = 6 if self._table.filtered and self._show_statistics else 3
-        return max(7 if self._header_height > 3 else least, min(24, widest))
+        return max(7 if self._header_height > 3 else 3, min(24, widest))
 
     @property
     def _columns_room(self) -> int:
@@ -258,8 +254,6 @@ class TableView(View, ScrollView, can_focus=True):
 
     def _fetch_statistics(self) -> None:
         table, client, path = self._table, self.subject.client, self.subject.path
-        if not self._show_statistics:
-            return
         column = table.next_statistics(self._visible_columns, self._column)
         if column is None:
             return
@@ -294,7 +288,7 @@ class TableView(View, ScrollView, can_focus=True):
         return Strip(segments).crop_extend(0, width, ground)
 
     def _header(self, line: int, base: Style) -> list[Segment]:
-        names = ("", "", "of all" if self._table.filtered else "", *STATISTICS)
+        names = ("", "", "", *STATISTICS)
         segments = [self._label(names[line], base)]
         for column in self._visible_columns:
             text, style = self._header_text(line, column)
@@ -498,7 +492,3 @@ class TableView(View, ScrollView, can_focus=True):
             self.post_message(self.CellRequested(code, f"A cell makes {name}."))
         else:
             self.fail(f"{name or 'Nothing'} is not a valid variable name.")
-
-    def action_figures(self) -> None:
-        self._show_statistics = not self._show_statistics
-        self._measure()

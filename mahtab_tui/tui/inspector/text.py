@@ -15,7 +15,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -29,7 +29,6 @@ from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import (
     BLOCK,
-    LINE,
     LocalText,
     LongTextView,
     PartMissing,
@@ -37,7 +36,6 @@ from mahtab_tui.tui.rows.text_window import (
     Text,
     TextRow,
     TextWindow,
-    find_match,
 )
 from mahtab_tui.tui.theme import Palette
 
@@ -128,7 +126,6 @@ def colour_text(text: str, language: str = "") -> Colours | None:
         return None
 
 
-_SIDEWAYS = 8
 _ABOVE = 4
 
 
@@ -138,8 +135,6 @@ class TextView(View, LongTextView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TEXT_COMMANDS),
         *CURSOR_KEYS,
-        Binding("left", "sideways(-1)", "Left", show=False),
-        Binding("right", "sideways(1)", "Right", show=False),
     ]
 
     def __init__(
@@ -163,7 +158,6 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours: Colours | None = None
         self._reserved = 8
         """Cells for line numbers. Never shrinks, so that the text does not jump."""
-        self._regex = False
 
     def on_mount(self) -> None:
         if self._load is None:
@@ -216,7 +210,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     @property
     def text_width(self) -> int:
-        return max(10, self.size.width - 1 - self._reserved) if self._wrapped else LINE
+        return max(10, self.size.width - 1 - self._reserved)
 
     def refresh_view(self) -> None:
         if not self.size:
@@ -237,8 +231,7 @@ class TextView(View, LongTextView, can_focus=True):
         text = f"line {first:,}  ·  {size:,} characters"
         if self._colours is not None:
             text += f"  ·  {self._colours.language}"
-        kind = "pattern" if self._regex else "/"
-        words = f"  {kind} {plain(self.words)}" if self.words else ""
+        words = f"  / {plain(self.words)}" if self.words else ""
         self.show_status((text, "$muted"), (words, "$person"))
 
     def row_prefix(self, row: TextRow) -> list[Span]:
@@ -266,15 +259,6 @@ class TextView(View, LongTextView, can_focus=True):
             return styles
         return [*self._colours.spans(row.start, row.end, self.palette), *styles]
 
-    def action_sideways(self, direction: int) -> None:
-        self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
-        self.refresh()
-
-    def action_wrap(self) -> None:
-        self._wrapped = not self._wrapped
-        self._left = 0
-        self.rewrap()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "ask":  # no expression refers to other texts
             return isinstance(self.source, KernelText)
@@ -288,18 +272,12 @@ class TextView(View, LongTextView, can_focus=True):
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        what = "a regular expression" if self._regex else "a text"
-        self.ask(what, self.words, self.search, "search:")
-
-    def action_regex(self) -> None:
-        self._regex = not self._regex
-        now = ["words; x: for regular expressions", "regular expressions; x: for words"]
-        self.show_status((f"Searches for {now[self._regex]}.", "$muted"))
+        self.ask("a text", self.words, self.search, "search:")
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
-        if isinstance(self.source, KernelText) and not self._regex:
+        if isinstance(self.source, KernelText):
             return self.source.find(words, start, backwards=backwards)
-        return find_match(self.source, words, start, backwards=backwards, regex=self._regex)
+        return super().find(words, start, backwards=backwards)
 
 
 def make_repr_view(subject: Subject) -> TextView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -143,11 +143,10 @@ _LABEL, _TYPE = 44, 20
 
 
 class TreeRows:
-    def __init__(self, root: Branch, empty: str) -> None:
+    def __init__(self, root: Branch) -> None:
         self.root = root
         self.loaded = False
         self.problem = ""
-        self._empty = empty
         self._label = 8
         self._type = 4
 
@@ -160,7 +159,7 @@ class TreeRows:
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
         if line is None or (self.problem and not index):
-            text = self.problem or (self._empty if self.loaded else "")
+            text = self.problem or ("There is nothing inside." if self.loaded else "")
             return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
@@ -196,21 +195,15 @@ class TreeRows:
         ]
 
 
-TreeKind = Literal["items", "attributes", "variables"]
-"""The items of an object, its attributes, or the variables of a frame."""
-
-
 class TreeView(View, RowsView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
-    def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
-        self._tree = TreeRows(
-            Branch(subject.path, 0, 0),
-            "It has no attributes." if kind == "attributes" else "There is nothing inside.",
-        )
+    def __init__(self, subject: Subject, *, variables: bool = False) -> None:
+        """variables: of a frame."""
+        self._tree = TreeRows(Branch(subject.path, 0, 0))
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
-        self._kind = kind
+        self._variables = variables
         self._words = ""
 
     def on_mount(self) -> None:
@@ -233,7 +226,7 @@ class TreeView(View, RowsView, can_focus=True):
     def fail(self, sentence: str) -> None:
         """Show an error: in the status line, or in place of the tree for variables, which have
         none."""
-        if self._kind == "variables":
+        if self._variables:
             self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
             self.refresh_view()
         else:
@@ -253,7 +246,7 @@ class TreeView(View, RowsView, can_focus=True):
                 self._fetch_page(line.branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        fetch = self._page_fetcher(self._tree.root)
+        fetch = self._page_fetcher()
         branch.asked.add(page)
 
         def failed(sentence: str) -> None:
@@ -267,16 +260,14 @@ class TreeView(View, RowsView, can_focus=True):
             failed,
         )
 
-    def _page_fetcher(self, root: Branch) -> Fetch:
-        client, attributes = self.subject.client, self._kind == "attributes"
-        return lambda branch, page: client.children(
-            branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
-        )
+    def _page_fetcher(self) -> Fetch:
+        client = self.subject.client
+        return lambda branch, page: client.children(branch.path, page * ITEMS, (page + 1) * ITEMS)
 
     def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
         # Names are dict keys here; show them without quotes.
-        if self._kind == "variables" and branch is self._tree.root:
+        if self._variables and branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.set_page(branch, page, count, children)
         self.refresh_view()
@@ -295,9 +286,8 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        what = "attributes" if self._kind == "attributes" else "inside"
         at = min(self.cursor + 1, total)
-        self.show_status((f"{at:,} of {total:,}  ·  {count:,} {what}", "$muted"))
+        self.show_status((f"{at:,} of {total:,}  ·  {count:,} inside", "$muted"))
 
     @property
     def marked_row(self) -> int:
@@ -313,10 +303,7 @@ class TreeView(View, RowsView, can_focus=True):
         if line is None or line.child is None:
             return
         self.go_to(number)
-        mark = 1 + 2 * line.branch.depth
-        if mark <= event.x < mark + 2:
-            self.action_fold() if line.unfolded else self.action_unfold()
-        elif event.chain == 2:
+        if event.chain == 2:
             self.action_open_row()
 
     def action_search(self) -> None:
@@ -332,7 +319,7 @@ class TreeView(View, RowsView, can_focus=True):
     def _find(self, start: int, step: int) -> None:
         words, root = self._words, self._tree.root.without_pages()
         if words:
-            find = partial(find_line, root, words, start, step, self._page_fetcher(root))
+            find = partial(find_line, root, words, start, step, self._page_fetcher())
             self.fetcher.ask("search", find, self.go_to, super().fail)
 
     def action_unfold(self) -> None:
@@ -359,7 +346,7 @@ class TreeView(View, RowsView, can_focus=True):
         line = self._line
         if line is None or (child := line.child) is None:
             return
-        if self._kind == "variables":  # variables have no screens of their own
+        if self._variables:  # variables have no screens of their own
             self.action_unfold()
         elif child.state == "property":
             self._ask_property(line, child)

@@ -135,46 +135,18 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Style the figures; inline code gets its backticks back for the search."""
-        ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
-        text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
-        marks = [
-            (start, end, style)
-            for start, end in figure_spans(text)
-            if (style := self._styles.get(text[start:end]))
-        ]
-        return list(_apply_marks(spans, ticks, marks)) if marks else spans
-
-
-def _apply_marks(
-    spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
-) -> Iterator[Span]:
-    number, position = 0, 0
-    for (text, style), tick in zip(spans, ticks, strict=True):
-        position += len(tick)
-        done, end_of_text = 0, position + len(text)
-        while number < len(marks) and marks[number][0] < end_of_text:
-            start, end, mark = marks[number]
-            first, last = max(start - position, done), min(end - position, len(text))
-            yield text[done:first], style
-            yield text[first:last], style + mark
-            done = last
-            if end > end_of_text:
-                break
-            number += 1
-        yield text[done:], style
-        position = end_of_text + len(tick)
-
-
-def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline figures that link to a cell. hovered: only the one that starts there."""
-    spans: list[Span] = []
-    position = 0
-    for text, style in row.spans:
-        is_link = FIGURE in style.meta and hovered in (None, position)
-        spans.append((text, style + UNDERLINE if is_link else style))
-        position += len(text)
-    return row._replace(spans=spans)
+        """Underline the figures that were not found; the others lead to their cells."""
+        marked: list[Span] = []
+        for text, style in spans:
+            done = 0
+            if style.bgcolor == self._code and (mark := self._styles.get(f"`{text}`")):
+                style += mark
+            for start, end in figure_spans(text):
+                if mark := self._styles.get(text[start:end]):
+                    marked += [(text[done:start], style), (text[start:end], style + mark)]
+                    done = end
+            marked.append((text[done:], style))
+        return marked
 
 
 READING_WIDTH = 100

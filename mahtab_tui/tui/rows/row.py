@@ -19,7 +19,6 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.tui.find import Pattern
 from mahtab_tui.tui.theme import Palette, get_palette
 
 if TYPE_CHECKING:
@@ -220,10 +219,9 @@ def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> li
     return [(text, style) for text, style in pieces if text]
 
 
-def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
-    """Raises `PatternTimeout`."""
-    for start, end in pattern.spans(row.text):
-        row = row._replace(spans=style_range(row.spans, start, end, style))
+def highlight_matches(row: Row, pattern: re.Pattern[str], style: Style) -> Row:
+    for match in pattern.finditer(row.text):
+        row = row._replace(spans=style_range(row.spans, *match.span(), style))
     return row
 
 

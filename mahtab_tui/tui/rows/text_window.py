@@ -17,7 +17,6 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.find import LONGEST, Pattern, PatternError
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
@@ -26,7 +25,6 @@ LINE = 16_384
 """Characters from which a line is split."""
 BLOCK = 65_536
 """Characters to fetch or search at a time."""
-PART = 2.0
 WHOLE = 20.0
 
 
@@ -73,58 +71,27 @@ class LocalText(PagedText):
         self.text = text
 
 
-def find_match(
-    text: Text, words: str, start: int, *, backwards: bool = False, regex: bool = False
-) -> TextSpan | None:
+def find_match(text: Text, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
     """Find the next match, or the last one before; wraps around. Without capitals, case is ignored.
     Called on a thread. Raises `KernelError`."""
     until = time.monotonic() + WHOLE
-    letters = re.sub(r"\\.", "", words) if regex else words
-    try:
-        pattern = Pattern(words, regex=regex, any_case=not any(map(str.isupper, letters)))
-        for block, first, last in _blocks(text.size, start, backwards=backwards):
-            if time.monotonic() > until:
-                raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
-            begin, lines = _read_lines(text, block)
-            found = None
-            for match_start, match_end in pattern.spans(lines, PART, max(0, first - begin)):
-                if begin + match_start >= last:
-                    break
-                found = begin + match_start, begin + match_end
-                if not backwards:
-                    break
-            if found is not None:
-                return found
-    except PatternError as error:
-        raise KernelError(str(error)) from None
+    pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
+    for first, last in _blocks(text.size, start, backwards=backwards):
+        if time.monotonic() > until:
+            raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
+        part = text.read(first, min(last + len(words), text.size))
+        spans = [each.span() for each in pattern.finditer(part) if first + each.start() < last]
+        if spans:
+            begin, end = spans[-1 if backwards else 0]
+            return first + begin, first + end
     return None
 
 
-def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the blocks in search order, and where a match may start in each."""
-    last = max(0, size - 1) // BLOCK
-    here = min(start // BLOCK, last)
-    before = max(0, here - 1)  # its last line may go on after the start
-    if backwards:
-        yield from ((block, 0, start) for block in range(here, -1, -1))
-        yield from ((block, start, size) for block in range(last, before - 1, -1))
-    else:
-        yield from ((block, start, size) for block in range(before, last + 1))
-        yield from ((block, 0, start) for block in range(here + 1))
-
-
-def _read_lines(text: Text, block: int) -> tuple[int, str]:
-    """Read the lines that start in a block, of a huge line only a part; return the first one's
-    offset."""
-    begin, end = block * BLOCK, (block + 1) * BLOCK
-    lines = text.read(begin, end)
-    if block and "\n" in lines and text.read(begin - 1, begin) != "\n":
-        cut = lines.index("\n") + 1
-        begin, lines = begin + cut, lines[cut:]
-    if not lines.endswith("\n"):
-        rest, newline, _ = text.read(end, end + BLOCK).partition("\n")
-        lines += rest if newline else rest[:LONGEST]
-    return begin, lines
+def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int]]:
+    parts = [(start, size), (0, start)]
+    for low, high in reversed(parts) if backwards else parts:
+        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
+        yield from reversed(blocks) if backwards else blocks
 
 
 class TextRow(NamedTuple):
@@ -220,9 +187,6 @@ class LongTextView(Widget, can_focus=True):
         self.found: TextSpan | None = None
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
-        self._wrapped = True
-        """Else long lines are scrolled."""
-        self._left = 0
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -259,7 +223,7 @@ class LongTextView(Widget, can_focus=True):
         for first, last, style in self.part_styles(row):
             if first < row.end and last > row.start:
                 spans = style_range(spans, first - row.start, last - row.start, style)
-        words = Strip([Segment(*span) for span in spans]).crop(self._left, self._left + width)
+        words = Strip([Segment(*span) for span in spans]).crop(0, width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
         if (ground := self.line_style(row)) is not None:
             return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
@@ -330,7 +294,7 @@ class LongTextView(Widget, can_focus=True):
 
     def action_move_to(self, offset: int) -> None:
         if offset == 0:
-            self.top = self._left = 0
+            self.top = 0
             self.load_then(self.refresh_view)
         else:
             self.load_then(self._go_to_end)
@@ -380,8 +344,6 @@ class LongTextView(Widget, can_focus=True):
         row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
             self.top = self.window.up(row, min(3, self.size.height // 4), width)
-        if not self._wrapped:
-            self._left = max(0, start - row - self.size.width // 2)
         self.refresh_view()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:

@@ -13,7 +13,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.events import Click, Key
+from textual.events import Key
 from textual.geometry import Offset
 from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
@@ -234,8 +234,3 @@ class JumpScreen(Dialog[Widget | None]):
             widgets = (chosen, *chosen.query("*"))
             chosen.screen.set_focus(next(filter(attrgetter("focusable"), widgets), None))
         self.dismiss(chosen)
-
-    def on_click(self, event: Click) -> None:
-        shown = [target.widget for target in self._targets if not target.hidden]
-        at = event.screen_offset
-        self.dismiss(next((widget for widget in shown if widget.region.contains_point(at)), None))

@@ -66,7 +66,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._line = LineInput(placeholder=self.placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
-        self._option_numbers: list[int] = []
         self.companion: Widget | None = None
         self.below: Widget = Static(classes="listing-about", markup=False)
 
@@ -89,9 +88,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def line(self, row: Row, width: int) -> Content:
         raise NotImplementedError
-
-    def heading(self, row: Row) -> str:
-        return ""
 
     def describe(self, row: Row | None) -> Content:
         return Content("Nothing matches." if row is None else "")
@@ -118,30 +114,15 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     @property
     def chosen(self) -> Row | None:
-        return None if (row := self._row) is None else self.rows[row]
-
-    @property
-    def _row(self) -> int | None:
-        highlighted, numbers = self._options.highlighted, self._option_numbers
-        return numbers.index(highlighted) if highlighted in numbers else None
+        return None if (row := self._options.highlighted) is None else self.rows[row]
 
     def fill(self, cursor: int | None = None) -> None:
         """Fill the list again. cursor: the row to move to; by default it stays on its line."""
-        chosen_row = self._row if cursor is None else cursor
-        self.rows, self._option_numbers = self.find_rows(self.typed), []
+        chosen_row = self._options.highlighted if cursor is None else cursor
+        self.rows = self.find_rows(self.typed)
         width = max(1, self._options.scrollable_content_region.width)
-        options: list[Option] = []
-        heading = ""
-        for row in self.rows:
-            if (other := self.heading(row)) != heading:
-                heading = other
-                options.append(Option(Content.styled(heading, "bold $primary"), disabled=True))
-            self._option_numbers.append(len(options))
-            options.append(Option(self.line(row, width)))
-        self._options.set_options(options)
-        self._options.highlighted = (
-            self._option_numbers[min(chosen_row or 0, len(self.rows) - 1)] if self.rows else None
-        )
+        self._options.set_options([Option(self.line(row, width)) for row in self.rows])
+        self._options.highlighted = min(chosen_row or 0, len(self.rows) - 1) if self.rows else None
         self._describe()
 
     def _describe(self) -> None:
@@ -177,9 +158,9 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def action_move(self, step: int) -> None:
         if self.rows:
-            row = (self._row or 0) + step
+            row = (self._options.highlighted or 0) + step
             row = row % len(self.rows) if abs(step) == 1 else max(0, min(row, len(self.rows) - 1))
-            self._options.highlighted = self._option_numbers[row]
+            self._options.highlighted = row
 
 
 def matches_words(typed: str, text: str) -> bool:
@@ -395,7 +376,7 @@ def choose_kernel(context: CommandContext, address: str) -> None:
             case "python":
                 control.activate(choice.name)
             case "session":
-                context.quit_flow.switch_to(choice.name, back="/kernel")
+                context.quit_flow.switch_to(choice.name)
             case "here":
                 control.move("")
             case _:

@@ -11,16 +11,12 @@ import tokenize
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import NamedTuple
 
-from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
-from textual.events import Click
-from textual.message import Message
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.terminal_screen import collapse
@@ -38,23 +34,19 @@ from mahtab_tui.tui.commands.panes import (
     OUTPUT_COMMANDS,
     PAGER_COMMANDS,
     PICTURES_COMMANDS,
+    SAVE_COMMANDS,
 )
-from mahtab_tui.tui.external import copy, open_in_editor
+from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
-from mahtab_tui.tui.session_port import SessionPort
-from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 from mahtab_tui.worker.tracebacks import CELL
-
-if TYPE_CHECKING:
-    from mahtab_tui.tui.terminal_app import TerminalApp
 
 
 def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
@@ -65,12 +57,11 @@ class OutputScreen(Dialog[None]):
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
-    def __init__(self, client: InspectorClient, folder: Path) -> None:
+    def __init__(self, client: InspectorClient) -> None:
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self.fetcher = Fetcher(self)
         self.client = client
-        self._folder = folder
 
     def compose(self) -> ComposeResult:
         yield Static(id="output-title", markup=False)
@@ -83,6 +74,14 @@ class OutputScreen(Dialog[None]):
     def action_back(self) -> None:
         if not self.viewer.close_line():
             self.dismiss(None)
+
+
+class SavingScreen(OutputScreen):
+    BINDINGS = bindings(SAVE_COMMANDS)
+
+    def __init__(self, client: InspectorClient, folder: Path) -> None:
+        super().__init__(client)
+        self._folder = folder
 
     def save(self, name: str, content: bytes) -> None:
 
@@ -146,13 +145,6 @@ def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
     return Code(text, line if frame.line > 0 else None)
 
 
-def is_file(frame: TracebackFrame) -> bool:
-    try:
-        return os.path.isabs(frame.file) and os.path.isfile(frame.file)
-    except ValueError:
-        return False
-
-
 def _read(path: str) -> str:
     if not os.path.isabs(path):
         raise KernelError("This frame is in no file, and its source was not kept.")
@@ -177,67 +169,10 @@ def _read(path: str) -> str:
 MAX_LINES = 8
 
 
-class FrameRows:
-    def __init__(self, frames: Sequence[TracebackFrame], chosen: int) -> None:
-        self.frames = frames
-        self.chosen = chosen
-
-    def lay_out(self, width: int, palette: Palette) -> None:
-        self._width, self._palette = width, palette
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, index: int) -> Row:
-        width, palette = self._width, self._palette
-        frame, chosen = self.frames[index], index == self.chosen
-        function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
-        room = max(10, width - 5 - min(cell_len(function), width // 3))
-        location = _cut_start(f"{one_line(frame.file)}:{frame.line or '?'}", room)
-        return Row(
-            [
-                ("▸ " if chosen else "  ", palette.moon),
-                (f"{location}  ", palette.person + BOLD if chosen else palette.text),
-                (fit_text(function, width), palette.muted),
-            ]
-        )
-
-
-def _cut_start(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    text = text[-width:]
-    while cell_len(text) >= width:
-        text = text[1:]
-    return f"…{text}"
-
-
-class FrameList(RowsView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
-
-    class FrameChanged(Message):
-        """The cursor moved."""
-
-    def __init__(self, frames: Sequence[TracebackFrame], at: int) -> None:
-        self._frames = FrameRows(frames, at)
-        super().__init__(self._frames)
-        self.set_reactive(FrameList.cursor, at)
-        self.styles.height = min(MAX_LINES, len(frames))
-
-    @property
-    def frame(self) -> TracebackFrame:
-        return self._frames.frames[self.cursor]
-
-    def on_mount(self) -> None:
-        self.call_after_refresh(self.show_row, self.cursor)
-
-    def on_click(self, event: Click) -> None:
-        if (row := self.row_at(event.y)) is not None:
-            self.go_to(row)
-
-    def watch_cursor(self, cursor: int) -> None:
-        self._frames.chosen = cursor
-        self.post_message(self.FrameChanged())
+def _frame_row(frame: TracebackFrame) -> Content:
+    function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
+    location = (f"  {one_line(frame.file)}", "$muted")
+    return Content.assemble(f"line {frame.line or '?'} {function}", location)
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
@@ -258,24 +193,26 @@ class FramesScreen(OutputScreen):
         at: int,
         code: Callable[[int], str | None],
         client: InspectorClient,
-        folder: Path,
-        port: SessionPort,
     ) -> None:
-        super().__init__(client, folder)
+        super().__init__(client)
         self._cell = cell
         self._code_of = code
-        self._port = port
-        self._code = Code("", None)
         self._exception = exception
         self._all_frames = frames
-        self._frames = FrameList(frames, at)
-        self._variables = TreeView(self._variables_subject(), "variables")
+        self._frames = Options(*map(_frame_row, frames), id="frames", compact=True, markup=False)
+        self._frames.highlighted = at
+        self._frames.styles.height = min(MAX_LINES, len(frames))
+        self._variables = TreeView(self._variables_subject(), variables=True)
         self._variables.add_class("frame-variables")
         source = make_local_subject(client, "source")
         self.viewer.view = self._source = TextView(source, LocalText(""))
 
+    @property
+    def _index(self) -> int:
+        return self._frames.highlighted or 0
+
     def _variables_subject(self) -> Subject:
-        path = variables_path(self._cell, self._all_frames, self._frames.cursor)
+        path = variables_path(self._cell, self._all_frames, self._index)
         opened = InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0)
         return Subject(self.client, path, opened)
 
@@ -286,11 +223,10 @@ class FramesScreen(OutputScreen):
         exception = Static(Content(plain(self._exception)), classes="exception", markup=False)
         await self.viewer.body.mount(exception, self._frames, self._source, self._variables)
         self._frames.focus()
-        self._read()
 
-    @on(FrameList.FrameChanged)
+    @on(OptionList.OptionHighlighted)
     def _read(self) -> None:
-        frame = self._frames.frame
+        frame = self._all_frames[self._index]
         location = f"line {frame.line or '?'} of {one_line(frame.file)}"
         self.set_title(f"Error of cell {self._cell}  ·  {location}")
         self._variables.show(self._variables_subject())
@@ -302,8 +238,7 @@ class FramesScreen(OutputScreen):
         )
 
     def _show(self, code: Code, problem: str = "") -> None:
-        self._code = code
-        line, marked = self._frames.frame.line, range(0)
+        line, marked = self._all_frames[self._index].line, range(0)
         if code.line is not None:
             marked = range(code.line.start, max(code.line.stop, code.line.start + 1))
         elif line:
@@ -311,51 +246,24 @@ class FramesScreen(OutputScreen):
         self._source.show(LocalText(code.text), "python", problem, marked)
         self._source.go_to(marked.start)
 
-    def action_save(self) -> None:
-        if self._code.text:
-            frame = self._frames.frame
-            number = frame_cell(frame)
-            name = os.path.basename(one_line(frame.file)) if number is None else f"cell-{number}.py"
-            self.save(name, self._code.text.encode("utf-8", "replace"))
-
     def action_back(self) -> None:
         if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
         else:
             super().action_back()
 
+    @on(OptionList.OptionSelected)
     def action_source(self) -> None:
         self._source.focus()
 
     def action_locals(self) -> None:
         self._variables.focus()
 
-    def action_whole_output(self) -> None:
-        self._port.open_output(self._cell)
-
-    def action_edit(self) -> None:
-        frame = self._frames.frame
-        if frame_cell(frame) is not None and self._code.text:
-            self._port.edit("python", self._code.text.strip("\n"))
-            self.dismiss(None)
-        elif is_file(frame):
-            # Deferred, because the screen is not drawn while the key's own event is handled.
-            self.call_later(self._edit_file, frame)
-        else:
-            self.viewer.fail(self._source.problem or "There is nothing to edit.")
-
-    def _edit_file(self, frame: TracebackFrame) -> None:
-        try:
-            open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
-            self._read()
-        except RuntimeError as error:
-            self.viewer.fail(str(error))
-
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-class PagerScreen(OutputScreen):
+class PagerScreen(SavingScreen):
     BINDINGS = bindings(PAGER_COMMANDS)
 
     def __init__(
@@ -400,7 +308,7 @@ class PagerScreen(OutputScreen):
             copy(self.app, self._output.text)
 
 
-class PicturesScreen(OutputScreen):
+class PicturesScreen(SavingScreen):
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(

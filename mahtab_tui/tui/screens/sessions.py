@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -19,9 +16,7 @@ from textual.content import Content
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.session.kernel_control import stop_detached_kernel, summarize_detached_kernels
-from mahtab_tui.session.notebooks import export_session
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
@@ -29,17 +24,13 @@ from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_sess
 from mahtab_tui.store.session_index import (
     LONGEST_TITLE,
     catch_up,
-    cost,
     day,
     preview,
     rename_session,
-    size,
 )
-from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
-from mahtab_tui.store.sqlite import count_sessions, list_sessions
-from mahtab_tui.tui.find import PatternTimeout
+from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
+from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
-from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
@@ -47,8 +38,6 @@ from mahtab_tui.tui.transcript.view import TranscriptView
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-
-_RETRY_S = 0.05
 
 
 class PreviewTranscript(TranscriptView):
@@ -67,7 +56,7 @@ class Preview(Container):
         super().__init__(id="session-preview")
         self.transcript: PreviewTranscript | None = None
 
-    def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
+    def show(self, records: Sequence[Record]) -> None:
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
@@ -75,29 +64,14 @@ class Preview(Container):
         if focused:
             transcript.focus()
         transcript.fold(records)
-        if wanted:
-            self.call_after_refresh(self._mark, transcript, words_pattern(wanted))
-
-    def _mark(self, transcript: PreviewTranscript, pattern: str) -> None:
-        if transcript is not self.transcript:
-            return
-        if transcript.viewport.window is None:  # it has no size yet
-            self.set_timer(_RETRY_S, lambda: self._mark(transcript, pattern))
-            return
-        transcript.search.begin()
-        with suppress(PatternTimeout):
-            transcript.find(pattern, 1, regex=True)
 
 
 MAX_SESSIONS = 100
-_WIDE_COLUMNS = 70
-_SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
 
 
 class ListResult(NamedTuple):
     found: Found
-    total: int
     open_now: Mapping[str, Holder]
     waiting: Mapping[str, str]
 
@@ -109,23 +83,20 @@ def sessions_screen(session: Session) -> SessionsScreen:
         project = ""
     saved = session.saved_id
     why = "" if saved else "This session is not saved, so leave it first:"
-    mask = session.secrets.redact_for_model
-    return SessionsScreen(database(), saved, project, switch_problem=why, mask=mask)
+    return SessionsScreen(database(), saved, project, switch_problem=why)
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("f1", "help", "Keys"),
         ("f2", "act('rename')", "Rename"),
         ("f5", "act('fork')", "Copy"),
-        ("f6", "act('export')", "Export"),
         ("f7", "act('stop_kernel')", "Stop its kernel"),
         ("f8", "act('delete')", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
     ]
 
     heading_text = "Sessions"
-    hint = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
+    hint = "Enter resume · F2 title · F5 copy · F8 delete · ^T all"
     placeholder = "type to search · Tab reads · Esc leaves"
 
     def __init__(
@@ -135,7 +106,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         project: str,
         *,
         switch_problem: str = "",
-        mask: Callable[[str], str] = str,
     ) -> None:
         """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()
@@ -144,7 +114,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._current = current
         self._project = project
         self._switch_problem = switch_problem
-        self._mask = mask
         self._all = False
         self._result: ListResult
         self._detached: Mapping[str, str] = {}
@@ -163,10 +132,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if wanted_words(typed):
             found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
         else:
-            rows = list_sessions(path, project, limit=MAX_SESSIONS)
-            found = Found([Hit(row, "") for row in rows], False)
-        count = count_sessions(path, project)
-        return ListResult(found, count, locked_sessions(), self._detached)
+            rows = list_sessions(path, project, limit=MAX_SESSIONS + 1)
+            hits = [Hit(row, "") for row in rows[:MAX_SESSIONS]]
+            found = Found(hits, len(rows) > MAX_SESSIONS)
+        return ListResult(found, locked_sessions(), self._detached)
 
     def show_found(self, found: ListResult, cursor: int | None) -> None:
         if cursor is None:  # stay at the session
@@ -189,12 +158,12 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             return f"{shown:,} found · {self._unindexed:,} still being read"
         if wanted_words(self.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        if answer.total > shown:
-            return f"the newest {shown:,} of {answer.total:,} {scope}"
+        if answer.found.more:
+            return f"the newest {shown:,} {scope}"
         return f"{shown:,} {scope}"
 
     def line(self, row: Hit, width: int) -> Content:
-        session, wide = row.session, width >= _WIDE_COLUMNS
+        session, when = row.session, day(row.session)
         if session.id == self._current:
             mark = CURRENT
         elif session.id in self._result.open_now:
@@ -202,15 +171,11 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             mark = ("○ ", "$good") if session.id in self._result.waiting else OTHER
         title = plain(one_line(session.heading)) or "(nothing was entered)"
-        when = day(session)
-        if not wide:  # if it is another year, show that instead of the time
-            when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         titled = session.title and session.first != session.title
         first = plain(one_line(session.first)) if titled else ""
-        facts = [size(session).rjust(_SIZE)]
-        if wide and self._all:
-            facts = [Path(session.project).name, session.model, cost(session), *facts]
-        end = "  ".join(facts)
+        end = f"{session.records:,} records"
+        if self._all:
+            end = f"{Path(session.project).name}  {end}"
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
         text = Content.assemble(title, (f"  {first}", "$muted"))
         text = text.truncate(room, ellipsis=True, pad=True)
@@ -228,7 +193,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self.fetcher.ask(
                 "preview",
                 partial(preview, self._database, session.id, row.record),
-                lambda records: self._preview.show(records, wanted_words(typed)),
+                self._preview.show,
                 self.show_status,
                 pause=PAUSE,
             )
@@ -241,10 +206,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             f"its kernel: {facts} (F7 stops it)" if facts else "",
             session.id,
             session.project,
-            session.model,
-            cost(session),
-            f"{session.records:,} records",
-            size(session),
         )
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
@@ -259,9 +220,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._all = not self._all
         self.show_count("looking…")
         self.find(pause=0)
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
     def action_select(self) -> None:
         self.act_on_chosen(self._resume)
@@ -326,14 +284,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
         self._do(copy)
 
-    def export(self, hit: Hit) -> None:
-        def named(file: str) -> None:
-            path = Path(self._project, os.path.expanduser(file))
-            self._do(partial(export_session, hit.session, path, self._mask))
-
-        title = "File to write: .ipynb, .py, .md or .html"
-        ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), named)
-
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)
 
@@ -350,13 +300,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             sentence, style = outcome, "$good"
             try:
                 sentence = work() or outcome
-            except FileExistsError as error:
-                sentence, style = f"{error} Give another name.", "$bad"
-            except (StoreError, SessionNotFound, NothingToExport) as error:
+            except (StoreError, SessionNotFound) as error:
                 sentence, style = str(error), "$bad"
-            except OSError as error:
-                file = error.filename or "The file"
-                sentence, style = f"{file} cannot be written: {error.strerror}.", "$bad"
             self.call_later(self._done, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()

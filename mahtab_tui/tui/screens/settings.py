@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Collection, Coroutine, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -50,24 +49,6 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import LiveSettings
-
-GROUPS: Mapping[str, Sequence[str]] = {
-    heading: keys.split()
-    for heading, keys in {
-        "Models": """model reflection_model suggestion_model sub_model embedding_model provider
-            base_url api_keys claude_api_key model_timeout""",
-        "Questions": """approval approval_rules reflection output_answers max_turns max_history
-            max_usd skills_dir skills_budget code_dir""",
-        "Searches": """rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds
-            rlm_concurrency rlm_small rlm_ask_above""",
-        "Kernel": """python kernel jupyter_token reload undo_steps undo_memory keep_namespace
-            keep_namespace_mb keep_kernel""",
-        "Screen": "theme pictures keymap",
-        "Agents": "share agent_gone project output_format highlight viewer mcp",
-    }.items()
-}
-_HEADINGS = {key: heading for heading, keys in GROUPS.items() for key in keys}
-_POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -156,12 +137,8 @@ _KEY, _VALUE, _ORIGIN = 20, 44, 16
 
 
 class SettingsScreen(ListScreen[None, SettingEntry]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("tab", "other_file", "Other file"),
-        ("ctrl+r", "act('unset')", "Remove from the file"),
-    ]
     heading_text = "Settings"
-    hint = "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
+    hint = "Enter changes it · Esc leaves"
 
     def __init__(self, live: LiveSettings) -> None:
         """Raises `SettingsError` if the project's folder was deleted."""
@@ -170,12 +147,11 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._settings = live.session.settings
         self._entries: list[SettingEntry] = []
         self._project = project_folder()
-        self._files = config_files(self._project)
-        self._file = self._files[1]
+        self._file = config_files(self._project)[1]
         self._saving = asyncio.Lock()
 
     def on_mount(self) -> None:
-        self.show_count(self._target())
+        self.show_count(f"written to {short_path(str(self._file), self._project)}")
         self.app.run_worker(self._load())
 
     async def _load(self) -> None:
@@ -198,15 +174,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if dot and (following is None or not following.key.startswith(f"{table}.")):
                 adds = ValueOrigin("name=value adds")
                 self._entries.append(SettingEntry(table, "", adds, entry.description))
-        # Settings that are in no group come last, and a table's entries stay together.
-        self._entries.sort(
-            key=lambda each: _POSITIONS.get(each.key.partition(".")[0], len(_POSITIONS))
-        )
         if not is_being_removed(self):
             self.fill()
-
-    def heading(self, row: SettingEntry) -> str:
-        return "" if self.typed else _HEADINGS.get(row.key.partition(".")[0], "Others")
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
         found = [
@@ -214,8 +183,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             for entry in self._entries
             if matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
         ]
-        key = typed.lower()
-        return sorted(found, key=lambda each: (not each.key.startswith(key), key not in each.key))
+        return sorted(found, key=lambda each: not each.key.startswith(typed.lower()))
 
     def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
@@ -225,7 +193,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             style = "$muted"
         origin = row.origin.text
         if row.origin.file is not None:
-            origin = "your file" if row.origin.file == self._files[1] else "the project's"
+            origin = "your file" if row.origin.file == self._file else "the project's"
         key = f"{row.key:<{_KEY}} "
         return Content.assemble(key, value.stylize(style), " ", (origin, "$muted"))
 
@@ -237,16 +205,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         origin = plain(f"From: {short_path(row.origin.text, self._project)}")
         return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
 
-    def _target(self) -> str:
-        return f"written to {short_path(str(self._file), self._project)}"
-
-    def action_other_file(self) -> None:
-        self._file = self._files[self._files.index(self._file) - 1]
-        self.show_count(self._target())
-
-    def unset(self, row: SettingEntry) -> None:
-        self._save(self._unset(row.key, self._file))
-
     def action_select(self) -> None:
         self.act_on_chosen(self._edit)
 
@@ -254,8 +212,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         key, present = row.key, "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):
-            other = "false" if getattr(self._settings, key) else "true"
-            self._save(self._set(key, self._file, other))
+            self._save(key, "false" if getattr(self._settings, key) else "true")
             return
         dialog: ChooseOne | ModelPicker | EditSetting
         if values:
@@ -265,16 +222,27 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         else:
             secret = is_secret(key)
             dialog = EditSetting(row, "" if secret else present, secret=secret)
+        ask(self.app, dialog, lambda text: self._save(key, text))
 
-        def entered(text: str) -> None:
-            file = self._file
-            self._save(self._set(key, file, text) if text else self._unset(key, file))
+    def _save(self, key: str, text: str) -> None:
+        self.app.run_worker(self._report(key, text))
 
-        ask(self.app, dialog, entered)
+    async def _report(self, key: str, text: str) -> None:
+        async with self._saving:
+            try:
+                outcome = await (self._set(key, text) if text else self._unset(key))
+                style = "$good"
+            except (SettingsError, ModelError) as error:
+                outcome, style = str(error), "$bad"
+            if not is_being_removed(self):
+                await self._load()
+            if is_being_removed(self):  # the screen may be closed while the sources are read
+                self.app.notify(outcome, severity="information" if style == "$good" else "error")
+            else:
+                self.show_status(outcome, style)
 
-    async def _set(self, key: str, file: Path, text: str) -> str:
-        """Write a setting; returns the outcome. If this raises `SettingsError` or `ModelError`,
-        nothing has changed."""
+    async def _set(self, key: str, text: str) -> str:
+        """Write a setting; returns the outcome. Raises `SettingsError` and `ModelError`."""
         table, dot, name = key.partition(".")
         before, new = getattr(self._settings, table), parse_value(key, text)
         await asyncio.to_thread(check, key, text, self._settings.provider)
@@ -288,53 +256,21 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             rows = {f"{key}.{name}": each for name, each in new.items()}
         try:
             for row in rows.items():
-                await asyncio.to_thread(set_value, file, *row)
+                await asyncio.to_thread(set_value, self._file, *row)
         except SettingsError as error:
-            if not at_once:
-                self._live.change(table, before)
-                raise
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
-        winner = await asyncio.to_thread(self._winner, next(iter(rows)), file)
-        return f"Saved. {_effect_time(at_once)}{winner}"
+        origin = self._settings.origin(next(iter(rows)))
+        winner = f" But {origin.text} overrides it from the next start."
+        return f"Saved. {_effect_time(at_once)}{'' if origin.file == self._file else winner}"
 
-    async def _unset(self, key: str, file: Path) -> str:
-        if not await asyncio.to_thread(unset, file, key):
-            raise SettingsError(f"{file} does not set {key}.")
+    async def _unset(self, key: str) -> str:
+        if not await asyncio.to_thread(unset, self._file, key):
+            raise SettingsError(f"{self._file} does not set {key}.")
         table = key.partition(".")[0]
-        try:
-            sources = await asyncio.to_thread(self._settings.reloaded)
-            at_once = self._live.change(table, getattr(sources, table))
-        except (SettingsError, ModelError) as error:
-            raise SettingsError(
-                f"Removed {key} from the file, but this session keeps its value. {error}"
-            ) from None
+        sources = await asyncio.to_thread(self._settings.reloaded)
+        at_once = self._live.change(table, getattr(sources, table))
         return f"Removed {key} from the file. {_effect_time(at_once)}"
-
-    def _winner(self, key: str, file: Path) -> str:
-        try:
-            origin = self._settings.origin(key)
-        except SettingsError as error:
-            return f" But {error}"
-        if origin.file == file:
-            return ""
-        return f" But {origin.text} overrides it from the next start."
-
-    def _save(self, saving: Coroutine[Any, Any, str]) -> None:
-        self.app.run_worker(self._report(saving))
-
-    async def _report(self, saving: Coroutine[Any, Any, str]) -> None:
-        async with self._saving:
-            try:
-                outcome, style = await saving, "$good"
-            except (SettingsError, ModelError) as error:
-                outcome, style = str(error), "$bad"
-            if not is_being_removed(self):
-                await self._load()
-            if is_being_removed(self):  # the screen may be closed while the sources are read
-                self.app.notify(outcome, severity="information" if style == "$good" else "error")
-            else:
-                self.show_status(outcome, style)
 
 
 def _effect_time(at_once: bool) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import work
-from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
@@ -21,8 +18,6 @@ from mahtab_tui.knowledge.library import (
 )
 from mahtab_tui.knowledge.skills import (
     Skill,
-    SkillError,
-    create_skill,
     instructions_text,
     skill_texts,
     trust_texts,
@@ -30,7 +25,7 @@ from mahtab_tui.knowledge.skills import (
 from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
-from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
+from mahtab_tui.tui.screens.dialog import confirm
 from mahtab_tui.tui.screens.listing import OTHER, SearchScreen, short_path
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
@@ -54,7 +49,7 @@ class MarkdownPreview(RowsView, can_focus=True):
 
     def show(self, source: str) -> None:
         if (more := len(source) - LONGEST) > 0:
-            rest = f"*… {more:,} characters more: open it in the editor.*"
+            rest = f"*… {more:,} characters more.*"
             source = f"{source[:LONGEST]}\n\n{rest}"
         if source != self.rows.source:
             self.rows.source = source
@@ -77,32 +72,18 @@ class SkillRow(NamedTuple):
 
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("f4,ctrl+g", "act('edit')", "Edit"),
-        ("ctrl+t", "new", "New"),
-    ]
     heading_text = "Skills"
-    hint = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
+    hint = "Enter loads, unloads · Tab reads · Esc leaves"
     placeholder = "type to search"
 
-    def __init__(
-        self,
-        library: SkillLibrary,
-        loaded: LoadedSkills,
-        project: Path,
-        open_file: Callable[[Path], None],
-    ) -> None:
-        """open_file: opens the user's editor; raises RuntimeError."""
+    def __init__(self, library: SkillLibrary, loaded: LoadedSkills, project: Path) -> None:
         super().__init__()
         self.companion = self._preview = MarkdownPreview()
         self._library = library
         self._loaded = loaded
         self._project = project
-        self._open_file = open_file
         self._count: int | None = None
         self._names = 0
-        self._was_edited = False
-        self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
@@ -114,10 +95,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        if self._was_edited:
-            self._was_edited = False
-            self._library.invalidate()
-            self._trust_edits()
         index, skills = self._library.index(), self._library.skills()
         if wanted:
             names = [hit.name for hit in index.search(wanted, MAX_FOUND)]
@@ -141,19 +118,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
                     name = file.parent.name if file.stem == "SKILL" else file.stem
                 found.append(SkillRow(name, sentence, file, broken=True))
         return found, len(names) if wanted else len(skills)
-
-    def _trust_edits(self) -> None:
-        """Trust the user's own edits to a project skill that was trusted before."""
-        self._library.skills()
-        texts = {
-            skill.file: instructions_text(skill)
-            for skill in self._library.untrusted
-            if skill.file in self._edited
-        }
-        with suppress(SettingsError):
-            if texts:
-                trust_texts(texts)
-                self._library.invalidate()
 
     def _fill(self, cursor: int | None = None) -> None:
         self._marked = frozenset(self._loaded.names)
@@ -183,7 +147,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._preview.show("")
             if self._count is None:
                 return Content("Reading the skills …")
-            nothing = "There are no skills. Ctrl+T creates one."
+            nothing = "There are no skills. /help skills says how to write one."
             return Content("No skill matches." if self.typed else nothing)
         content = "" if row.broken else f"\n\n---\n\n{row.content}"
         self._preview.show(f"{row.description}{content}")
@@ -231,38 +195,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         files = f" and its {more} other files" if more > 1 else " and its other file" * more
         question = f"This project's skill {skill.name}{files}: let models use it as it is now?"
         confirm(self.app, question, trust, yes="Trust", no="Hold back")
-
-    def action_new(self) -> None:
-        ask(self.app, Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), self._create)
-
-    @work
-    async def _create(self, name: str) -> None:
-        try:
-            path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
-        except SkillError as error:
-            if not is_being_removed(self):
-                self.show_status(str(error))
-            return
-        if not is_being_removed(self):
-            self.set_text(name)
-            self._edited.add(path)
-            self._open(path)
-
-    def edit(self, row: SkillRow) -> None:
-        if row.file is None:
-            self.show_status("It has no file.")
-        else:
-            if row.untrusted is None:
-                self._edited.add(row.file)
-            self._open(row.file)
-
-    def _open(self, file: Path) -> None:
-        try:
-            self._open_file(file)
-        except RuntimeError as error:
-            self.show_status(str(error))
-        self._was_edited = True
-        self.find(None, pause=0)
 
 
 def _display_path(file: Path | None, project: Path) -> str:

@@ -149,7 +149,6 @@ class Transcript(Conversation):
     def __init__(self, since: float) -> None:
         """since: the session's start; nothing in older records runs."""
         super().__init__()
-        self.pinned: list[Entry] = []
         self._activities = Activities(since)
         self._since = since
         self.positions: dict[Entry, int] = {}
@@ -173,7 +172,6 @@ class Transcript(Conversation):
             records.Review: self._review,
             records.Agent: self._agent,
             records.Kernel: self._kernel,
-            records.Pin: self._pin,
             records.NotebookFile: self._notebook_file,
             records.NotebookCell: self._notebook_cell,
             records.NotebookOutput: self._notebook_output,
@@ -424,14 +422,6 @@ class Transcript(Conversation):
             self.running[cell.number] = cell
             self.touch(cell)
         self._note(record)
-
-    def _pin(self, record: records.Pin) -> None:
-        entries = (entry for entry in self.entries if entry.key == record.entry)
-        entry = next((entry for entry in entries if not entry.hidden), None)
-        if entry is not None:
-            self.pinned = [each for each in self.pinned if each is not entry]
-            self.pinned += [entry] if record.pinned else []
-            self.touch(entry)
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:

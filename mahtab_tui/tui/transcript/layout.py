@@ -318,13 +318,7 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
     if first and not isinstance(entry, Note):
         label = _LABELS[entry.removed or "undone"]
         right = [(f"{label}  " if right else label, palette.muted), *right]
-    picture, ground = row.picture, palette.surface.bgcolor
-    if picture is not None:
-        behind = ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
-        picture = replace(picture[0], faded=behind), picture[1]
-    return row._replace(
-        spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture
-    )
+    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right)
 
 
 COLLAPSED = 3

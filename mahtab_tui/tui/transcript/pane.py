@@ -24,6 +24,7 @@ from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import SessionPort
 
+
 MOST_FIGURES = 4
 _LONGEST_FIGURE = 24
 
@@ -46,32 +47,25 @@ def _can_run(entry: Entry) -> bool:
     return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
 
 
-def notebook_number(entry: Entry) -> int | None:
-    return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
-
-
 _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-open": _has_output,
     "entry-copy-output": _has_output,
     "entry-edit": _can_run,
     "entry-again": _can_run,
-    "entry-run-to": lambda entry: notebook_number(entry) is not None,
-    "entry-run-all": lambda entry: notebook_number(entry) is not None,
     "entry-replace": lambda entry: (
         isinstance(entry, Question)
         or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
     ),
     "entry-explain": has_error,
-    "entry-frames": has_error,
     "entry-mention": lambda entry: (
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
 }
 
 
-def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
+def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
     offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
-    offered |= {"entry-pinned": pinned, "entry-undo": undoable}
+    offered["entry-undo"] = undoable
     commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
     return [*commands, *_figure_rows(entry)]
 
@@ -139,10 +133,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         from mahtab_tui.tui.screens.dialog import open_menu
 
         if (entry := self.marker.marked) is not None:
-            pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, entry.plain_text, entry_menu(entry, pinned=pinned, undoable=undoable))
+            open_menu(self, entry.plain_text, entry_menu(entry, undoable=undoable))
 
     def action_copy_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
@@ -168,17 +161,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 again("ask", question.text)
             case _:
                 self._refuse("Only code and questions can be run again.")
-
-    def action_run_up_to(self) -> None:
-        entry = self.marker.marked
-        number = None if entry is None else notebook_number(entry)
-        if number is None:
-            self._refuse("This entry is not a notebook cell.")
-        else:
-            self._port.run_up_to(number)
-
-    def action_run_all(self) -> None:
-        self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
         entry = self.marker.marked
@@ -207,15 +189,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.mention(f"@cell:{cell.number}")
         else:
             self._refuse("This entry has no picture.")
-
-    def action_open_frames(self) -> None:
-        cell = self._marked_cell
-        if cell is not None and cell.frames:
-            self._port.open_frames(cell, cell.own_frame)
-        elif cell is not None and has_error(cell):
-            self._refuse("The location of this error is not known.")
-        else:
-            self._refuse("This entry has no error.")
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
@@ -267,7 +240,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif pictures and not cell.output.omitted:
             self._port.open_pictures(number, pictures)
         elif cell.frames and not cell.output.omitted:
-            self.action_open_frames()
+            self._port.open_frames(cell, cell.own_frame)
         elif cell.number is None:
             self._port.open_stored_output(number)
         elif not cell.status:
@@ -282,14 +255,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             if True in {scroll_table(line, step, window.width) for line in tables}:
                 self.redraw_entry(cell)
 
-    def action_pin_entry(self) -> None:
-        entry = self.marker.marked
-        if entry is not None and entry.key:
-            pinned = {each.key for each in self.viewport.transcript.pinned}
-            self._port.pin(entry.key, entry.key not in pinned)
-        elif entry is not None:
-            self._refuse("Only cells, questions and answers can be pinned.")
-
     def action_fold_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
             entry.collapsed = not entry.collapsed
@@ -297,14 +262,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     def action_find(self) -> None:
         self._port.find()
-
-    def action_go_to_pinned(self) -> None:
-        pinned = [entry for entry in self.viewport.transcript.pinned if can_be_marked(entry)]
-        at = pinned.index(self.marker.entry) + 1 if self.marker.entry in pinned else 0
-        if pinned:
-            self.mark_and_show(pinned[at % len(pinned)])
-        else:
-            self._refuse("Nothing is pinned.")
 
 
 def _about_error(cell: Cell) -> str:

@@ -8,20 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import get_character_cell_size
 from rich.style import Style
 from textual.events import Click
-from textual.geometry import Offset
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
-from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
+from mahtab_tui.tui.rows.markdown import FIGURE
 from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
@@ -33,7 +30,6 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
-from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
@@ -44,8 +40,6 @@ if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
 _SHIFT = 32
-
-_WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
 def position_to_number(position: RowPosition) -> int:
@@ -78,16 +72,6 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
                     parts.append("\n")
                 parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
-
-
-def word_at(text: str, cell: int) -> tuple[int, int]:
-    """Return the span of the word at a cell; empty past the end."""
-    for position, character in enumerate(text):
-        cell -= get_character_cell_size(character)
-        if cell < 0:
-            words = (match.span() for match in _WORD.finditer(text))
-            return next((span for span in words if span[1] > position), (0, 0))
-    return len(text), len(text)
 
 
 def can_be_marked(entry: Entry) -> bool:
@@ -146,16 +130,16 @@ class SearchMatch(NamedTuple):
     number: int
 
 
-def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match, or the nearest. Raises `PatternTimeout`."""
+def match_position(found: SearchMatch, window: Window, pattern: re.Pattern[str]) -> RowPosition:
+    """Return the row of a match, or the nearest."""
     rows = window.rows(found.entry)
-    texts = (rows[number].text for number in range(len(rows)))
     before, nearest = 0, 0
-    for number, spans in enumerate(pattern.spans_of_all(texts)):
-        if before + len(spans) > found.number:
+    for number in range(len(rows)):
+        count = len(pattern.findall(rows[number].text))
+        if before + count > found.number:
             return RowPosition(found.entry, number)
-        before += len(spans)
-        nearest = number if spans else nearest
+        before += count
+        nearest = number if count else nearest
     return RowPosition(found.entry, nearest)
 
 
@@ -166,24 +150,20 @@ class TranscriptSearch:
         self._texts: dict[Entry, tuple[int, str]] = {}
         self._found: SearchMatch | None = None
         self.open = False
-        self.pattern: Pattern | None = None
+        self.pattern: re.Pattern[str] | None = None
 
     def begin(self) -> None:
         self._found, self.open = None, True
 
-    def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
+    def find(self, pattern: str, step: int) -> tuple[str, int | None]:
+        """pattern: in lower case."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
-        if not words or window is None:
+        if not pattern or window is None:
             return "", None
-        pattern = Pattern(words, regex=regex, any_case=True)
-        texts, sought = map(self._text, entries), words.lower()
-        counts = (
-            [len(spans) for spans in pattern.spans_of_all(texts)]
-            if regex
-            else [text.count(sought) for text in texts]
-        )
-        self.pattern, ends = pattern, list(accumulate(counts))
+        find_all = re.compile(pattern).findall
+        counts = [len(find_all(self._text(entry))) for entry in entries]
+        self.pattern, ends = re.compile(pattern, re.IGNORECASE), list(accumulate(counts))
         total = ends[-1] if ends else 0
         if not total:
             return "nothing found", None
@@ -197,10 +177,7 @@ class TranscriptSearch:
         self._found = found = SearchMatch(index, at - ends[index] + counts[index])
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
-        try:
-            shown = match_position(found, window, pattern)
-        except PatternTimeout:  # searching rows may take longer than searching the text
-            shown, self.pattern = RowPosition(found.entry, 0), None
+        shown = match_position(found, window, self.pattern)
         return f"{at + 1:,} of {total:,}", window.row_number(shown)
 
     def _text(self, entry: Entry) -> str:
@@ -277,13 +254,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         viewport = self.viewport
         if viewport.window is None:
             return
-        self._placing, pinned = True, viewport.pinned
+        self._placing, greeting = True, viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
         self.set_row_count(self.height_of_all)
         self.scroll_target_y = self.scroll_y = viewport.first
         self._placing = False
-        if self.marker.keep_visible() | (viewport.pinned != pinned):
+        if self.marker.keep_visible() | (viewport.greeting_rows != greeting):
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
@@ -311,8 +288,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             style = palette.text + BOLD if self.has_focus else palette.muted
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
-            pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
-            return to_strip(pinned, None, width, base, self._picture_strip(pinned))
+            return to_strip(self.viewport.greeting_rows[y - TITLE_HEIGHT], None, width, base)
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         if y == self.size.height - 1 and (hint := self.viewport.hint):
             return overlay_hint(strip, hint, base + palette.moon, width)
@@ -325,17 +301,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if position.entry >= len(self.viewport.transcript.entries):
             return to_strip(drawn, number, width, base)
         if self.search.pattern is not None and (self.has_focus or self.search.open):
-            try:
-                drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
-            except PatternTimeout:  # searching rows may take longer than searching the text
-                self.search.pattern = None
+            drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
         entry = self.viewport.transcript.entries[position.entry]
         marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
-        hovered = self.hover_style.meta
-        if marked:
-            drawn = underline_links(drawn)
-        elif FIGURE in hovered and hovered["offset"][1] == number:
-            drawn = underline_links(drawn, hovered["offset"][0])
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(number)) is not None:
             start, end = span
@@ -356,13 +324,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             if self._drawings.get(picture):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
-    def _picture_rows(self) -> Iterator[tuple[int, Picture]]:
-        """Yield the visible rows with a picture, by their distance from the title."""
-        rows = [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
-        return ((y, row.picture[0]) for y, row in enumerate(rows) if row.picture is not None)
-
     def _visible_pictures(self) -> Iterable[Picture]:
-        return dict.fromkeys(picture for _, picture in self._picture_rows())
+        return dict.fromkeys(row.picture[0] for row in self._drawn_rows if row.picture)
 
     def _picture_strip(self, row: Row) -> Strip | None:
         if row.picture is None:
@@ -373,9 +336,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
-        for y, shown in self._picture_rows():
-            if shown == picture:
-                self.refresh_line(self.scroll_offset.y + TITLE_HEIGHT + y)
+        for y, row in enumerate(self._drawn_rows):
+            if row.picture is not None and row.picture[0] == picture:
+                self.refresh_line(self.scroll_offset.y + self.head + y)
 
     def _show_picture_text(self, picture: Picture) -> None:
         for entry in self.viewport.transcript.entries:
@@ -437,13 +400,15 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         else:
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
-    def begin_find(self) -> str:
+    def begin_find(self) -> None:
         self.search.begin()
-        return ""
 
-    def find(self, words: str, step: int, *, regex: bool) -> str:
+    def find(self, words: str, step: int) -> str:
+        return self.show_match(re.escape(words.lower()), step)
+
+    def show_match(self, pattern: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(words, step, regex=regex)
+        message, row = self.search.find(pattern, step)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
         return message
@@ -461,22 +426,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        if (window := self.viewport.window) is None:
-            return
-        hint = self.viewport.hint
-        if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
-            self.action_scroll_end()
-        cell = event.style.meta.get(FIGURE)
-        clicked = event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection
-        if cell is not None and clicked:
-            self.action_go_to_cell(cell)
-        if event.chain not in (2, 3) or event.y < self.head:
-            return
-        event.prevent_default()
-        position = self.viewport.position(self.scroll_offset.y + event.y - self.head)
-        if position is None:
-            return
-        text = window.row(position).text
-        start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
-        number = position_to_number(position)
-        self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
+        if event.chain > 1:  # Textual would select everything
+            event.prevent_default()
+        elif FIGURE in event.style.meta and not self.text_selection:
+            self.action_go_to_cell(event.style.meta[FIGURE])

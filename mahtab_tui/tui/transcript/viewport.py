@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE_HEIGHT, GreetingLines, greeting_rows, text_columns
-from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
+from mahtab_tui.tui.rows.row import LIMIT, Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class Heights:
     def __init__(self) -> None:
         self._heights: list[int] = []
-        self._tree: list[int] = [0]
+        self._ends: list[int] = []
+        """Sums of the heights; as many as are known."""
 
     def __len__(self) -> int:
         return len(self._heights)
@@ -33,62 +35,23 @@ class Heights:
 
     def append(self, height: int) -> None:
         self._heights.append(height)
-        position = len(self._heights)
-        start = position - (position & -position)
-        self._tree.append(height + self.rows_before(position - 1) - self.rows_before(start))
 
     def set(self, index: int, height: int) -> None:
-        change = height - self._heights[index]
-        if change:
+        if height != self._heights[index]:
             self._heights[index] = height
-            position = index + 1
-            while position < len(self._tree):
-                self._tree[position] += change
-                position += position & -position
+            del self._ends[index:]
 
     def rows_before(self, index: int) -> int:
-        total = 0
-        while index > 0:
-            total += self._tree[index]
-            index -= index & -index
-        return total
+        ends = self._ends
+        if len(ends) < index:
+            new = islice(self._heights, len(ends), None)
+            ends += islice(accumulate(new, initial=ends[-1] if ends else 0), 1, None)
+        return ends[index - 1] if index else 0
 
     def find(self, row: int) -> tuple[int, int]:
         """Return the entry and the row within it; past the end, `len(self)`."""
-        index, step = 0, 1 << len(self._heights).bit_length()
-        while step:
-            following = index + step
-            if following < len(self._tree) and self._tree[following] <= row:
-                index = following
-                row -= self._tree[following]
-            step >>= 1
-        return index, row
-
-
-class PinnedRow(NamedTuple):
-    row: Row
-    entry: Entry | None
-
-
-def pinned_rows(
-    pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
-) -> list[PinnedRow]:
-    """Return the starts of pinned entries, and the line below them."""
-    if not pinned or room < 2:
-        return []
-    room -= 1
-    shown = pinned[:room]
-    heights = [len(rows) - entry.gap for entry, rows in shown]
-    shares = [min(height, room) for height in heights]
-    while sum(shares) > room:
-        shares[shares.index(max(shares))] -= 1
-    drawn: list[PinnedRow] = []
-    for (entry, rows), share, height in zip(shown, shares, heights, strict=True):
-        drawn += [PinnedRow(rows[number + entry.gap], entry) for number in range(share)]
-        if 1 < share < height:
-            text = f"… {height - share + 1:,} more rows"
-            drawn[-1] = PinnedRow(Row([(text, palette.muted)], drawn[-1].row.bar), entry)
-    return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
+        index = bisect_right(self._ends, row) if row < self.total else len(self)
+        return index, row - self.rows_before(index)
 
 
 CACHED = 64
@@ -180,7 +143,6 @@ class Window:
         return [number for number in range(len(rows)) if not rows[number].soft]
 
 
-PINNED_SHARE = 3
 EXACT_PAGES = 4
 """Pages up to which rows are counted exactly."""
 
@@ -199,20 +161,16 @@ class Viewport:
         self.window: Window | None = None
         self.top = RowPosition(0, 0)
         self.following = True
-        self.pinned: list[PinnedRow] = []
+        self.greeting_rows: list[Row] = []
         self.height = 0
         self._read_entry: Entry | None = None
-        self._unseen_from = 0
-        self._grown = False
-        """Whether there was anything new since then."""
+        self._seen = 0
+        """Entries when the user scrolled up."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
-        # Without records, only the user has changed something.
-        if changed and records and not self.following:
-            self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False
         self.window.update_heights(changed)
@@ -220,7 +178,7 @@ class Viewport:
 
     def clear(self) -> None:
         self.transcript = self.transcript.copy_running()
-        self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
+        self.following, self.top, self.greeting_rows = True, RowPosition(0, 0), []
         self.window = None
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -238,7 +196,7 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        return TITLE_HEIGHT + len(self.pinned)
+        return TITLE_HEIGHT + len(self.greeting_rows)
 
     @property
     def page(self) -> int:
@@ -251,14 +209,7 @@ class Viewport:
     def settle(self) -> None:
         window = self.window
         assert window is not None
-        positions = self.transcript.positions
-        entries = [entry for entry in self.transcript.pinned if not entry.hidden]
-        pinned = [(entry, window.rows(positions[entry])) for entry in entries]
-        room = self.height // PINNED_SHARE
-        self.pinned = [
-            *self._greeting_rows(window),
-            *pinned_rows(pinned, room, window.width, window.palette),
-        ]
+        self.greeting_rows = self._greeting_rows(window)
         count = len(self.transcript.entries)
         if self.following:
             window.measure(range(count - 1, -1, -1), self.page)
@@ -267,7 +218,7 @@ class Viewport:
                 self.top = min(self.top, beginning)
         window.measure(range(self.top.entry, count), self.top.row + self.page)
 
-    def _greeting_rows(self, window: Window) -> list[PinnedRow]:
+    def _greeting_rows(self, window: Window) -> list[Row]:
         entries = self.transcript.entries
         before_first_cell = all(
             isinstance(entry, Note)
@@ -288,7 +239,7 @@ class Viewport:
             room = max(room // 2, room - window.total)
         if len(rows) > room:  # the blank row above goes first
             rows = [*rows[1:room], Row()] if entries else rows[1:]
-        return [PinnedRow(row, None) for row in rows[:room]]
+        return rows[:room]
 
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
@@ -316,7 +267,7 @@ class Viewport:
 
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
-            self._unseen_from, self._grown = len(self.transcript.entries), False
+            self._seen = len(self.transcript.entries)
         self.top, self.following, self.transcript.opened = position, following, None
         self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
 
@@ -354,11 +305,7 @@ class Viewport:
         return position
 
     def entry_at(self, y: int) -> Entry | None:
-        if y < TITLE_HEIGHT:
-            return None
-        if y < self.head:
-            return self.pinned[y - TITLE_HEIGHT].entry
-        position = self.position(self.first + y - self.head)
+        position = self.position(self.first + y - self.head) if y >= self.head else None
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
@@ -386,9 +333,5 @@ class Viewport:
 
     @property
     def hint(self) -> str:
-        if self.following:
-            return " ↓ more " if len(self) > self.first + self.page else ""
-        if not self._grown:
-            return ""
-        new = len(self.transcript.entries) - self._unseen_from
-        return f" ↓ {new} new " if new else " ↓ more "
+        has_new = self.following or len(self.transcript.entries) > self._seen
+        return " ↓ more " if has_new and len(self) > self.first + self.page else ""

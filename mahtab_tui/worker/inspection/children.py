@@ -32,7 +32,6 @@ from ..objects import (
     Classes,
     as_library_type,
     attribute,
-    attributes,
     class_dict,
     copy_text_keys,
     is_class,
@@ -227,16 +226,6 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
         ]
     except RuntimeError:
         raise InspectionError("The object changed while it was read; press r to reload.") from None
-
-
-def all_attributes(value: object) -> list[Child]:
-    names = [
-        name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
-    ]
-    return [
-        _attribute(value, name)
-        for name in sorted(names, key=lambda name: (name.startswith("_"), name))
-    ]
 
 
 def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:

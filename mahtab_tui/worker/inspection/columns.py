@@ -7,7 +7,7 @@ import math
 import operator
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -178,29 +178,28 @@ def sampled(values: Any) -> Any:
     return values[:: max(1, len(values) // SAMPLE)]
 
 
-def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
+def format_top_values(counts: Collection[tuple[str, int]]) -> Sequence[str]:
     """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
-    counted = list(counts)
-    if len(counted) > 1 and all(count == 1 for _, count in counted):
-        return (f"all {len(counted):,} differ",)
-    return [
-        f"{text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + '…'} ×{count:,}"
-        for text, count in sorted(counted, key=lambda each: -each[1])[:TOP]
-    ]
+    if not 0 < len(counts) <= DISTINCT:
+        return ()
+    top = sorted(counts, key=lambda each: -each[1])[:TOP]
+    if len(top) > 1 and top[0][1] == 1:
+        return (f"all {len(counts):,} differ",)
+    return [f"{one_line(text, _LONGEST_VALUE)} ×{count:,}" for text, count in top]
 
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
-COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "<": (operator.lt, "less"),
-    "<=": (operator.le, "less_equal"),
-    ">": (operator.gt, "greater"),
-    ">=": (operator.ge, "greater_equal"),
-    "==": (operator.eq, "equal"),
-    "!=": (operator.ne, "not_equal"),
-    "contains": (operator.eq, "equal"),
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
 }
-"""Python's and Arrow's functions; except for texts, ``contains`` means ``==``."""
+"""Except for texts, ``contains`` means ``==``."""
 
 
 class Condition(NamedTuple):
@@ -211,7 +210,7 @@ class Condition(NamedTuple):
     operand: str = ""
 
     def compare(self, values: Any, operand: Any) -> Any:
-        return COMPARISONS[self.op][0](values, operand)
+        return _COMPARISONS[self.op](values, operand)
 
     @property
     def ignores_case(self) -> bool:
@@ -314,8 +313,7 @@ class Column:
             low, high = min(numbers), max(numbers)
             mean = sum(float(value) for value in numbers if abs(value) < 1e300) / len(numbers)
             return number_statistics(missing, low, high, mean, sampled(numbers))
-        counted = only_texts and len(texts) <= DISTINCT
-        return Statistics(missing, top=format_top_values(texts.items()) if counted else ())
+        return Statistics(missing, top=format_top_values(texts.items()) if only_texts else ())
 
     def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):
@@ -345,7 +343,7 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     try:
         number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
     except ValueError:
-        number = None
+        number = BOOLEANS.get(operand.lower())
 
     def compares(value: Any) -> bool:
         if type(value) in NUMBERS:

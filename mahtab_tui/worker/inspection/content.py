@@ -9,7 +9,6 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from ..displays import draw_png
@@ -23,7 +22,7 @@ from ..objects import (
     is_subclass,
     mro_of,
 )
-from .columns import Deadline, InspectionError, number_text
+from .columns import Deadline, InspectionError
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
@@ -127,7 +126,7 @@ def heat(values: Any, width: int, height: int) -> dict[str, Any]:
 
 
 LARGEST_ARRAY = 50_000_000
-"""Values that are fetched from a device or converted at once."""
+"""Values that are copied at once."""
 
 
 def is_array(value: Any) -> bool:
@@ -168,21 +167,13 @@ def as_numpy(value: Any) -> Any:
         raise InspectionError(
             "Showing a tensor needs numpy, which the kernel's environment does not have."
         )
-    tensor = value.detach()
-    if tensor.is_meta:
+    if value.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
-    if tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg():
-        with suppress(TypeError):  # numpy lacks bfloat16 and float8
-            return tensor.numpy()
-    if tensor.numel() > LARGEST_ARRAY:
-        raise InspectionError(
-            f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
-        )
-    tensor = tensor.resolve_conj().resolve_neg().cpu()
-    with suppress(TypeError):
+    tensor = value.detach().cpu().resolve_conj().resolve_neg()
+    try:
         return tensor.numpy()
-    kind = get_if_loaded("torch", "complex64" if tensor.is_complex() else "float32")
-    return tensor.to(kind).numpy()
+    except TypeError:  # numpy lacks bfloat16 and float8
+        return tensor.float().numpy()
 
 
 def can_be_drawn(value: Any) -> bool:
@@ -201,16 +192,7 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
             f"The array is not contiguous and has more than {LARGEST_ARRAY:,} numbers, too many for statistics."
         )
     flat = values.reshape(-1, order="A")
-    if not flat.size:
-        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": ""}
-    numpy = sys.modules["numpy"]
-    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": ""}
-    if flat.dtype.kind in "biuf":
-        deadline.check()
-        with numpy.errstate(all="ignore"):
-            known = flat[~numpy.isnan(flat)] if found["missing"] else flat
-            found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
-    return found
+    return NumberColumn(flat).statistics(deadline)._asdict()
 
 
 LARGEST_PICTURE = 8_000_000

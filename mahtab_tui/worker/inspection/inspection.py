@@ -27,7 +27,6 @@ from .children import (
     Child,
     ComputedValue,
     ResolvedPath,
-    all_attributes,
     count_children,
     describe_child,
     list_children,
@@ -166,11 +165,7 @@ class Inspection:
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)
-        if asked["of"] == "attributes":
-            found = all_attributes(at.target)
-            count, found = len(found), found[start:stop]
-        else:
-            found, count = list_children(at.target, start, stop), count_children(at.target)
+        found, count = list_children(at.target, start, stop), count_children(at.target)
         return {"count": count, "rows": [describe_child(child, at.objects) for child in found]}
 
     def _table(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
@@ -285,7 +280,7 @@ def _list_views(value: Any, table: Table | None) -> list[str]:
     views = _own_views(value, table)
     if picture := content.picture_of(value):
         views.insert(len(views) if picture.on_request else 0, "picture")
-    return list(dict.fromkeys([*views, "attributes", "repr"]))
+    return list(dict.fromkeys([*views, "repr"]))
 
 
 def _own_views(value: Any, table: Table | None) -> list[str]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import importlib
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..objects import is_index, is_one_of, is_own_type
 from ..variables import type_name
 from .columns import (
     BOOLEANS,
-    COMPARISONS,
-    DISTINCT,
     SAMPLED_ROWS,
-    TOP,
     Column,
     Condition,
     Deadline,
@@ -37,7 +34,7 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array of a kind in ``biufmMU``. missing: a mask, or None."""
+    """A one-dimensional numpy array of a kind in ``biufmM``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
@@ -92,8 +89,6 @@ class NumberColumn(Column):
             missing = numpy.zeros(len(self._values), dtype=bool)
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
-        elif condition.op == "contains" and self._kind == "U":
-            fits = numpy.char.find(self._values, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
@@ -102,7 +97,7 @@ class NumberColumn(Column):
         values, missing = self._values, self._missing_mask()
         count = 0 if missing is None else int(missing.sum())
         deadline.check()
-        if self._kind not in "biufmM" or count == len(values):
+        if count == len(values):
             return Statistics(count)
         if count:
             values = values[~missing]
@@ -140,51 +135,38 @@ class NumberColumn(Column):
         try:
             if self._kind == "M":
                 return _numpy().datetime64(text.replace(" ", "T"))
-            if self._kind == "m":
-                number, _, unit = text.partition(" ")
-                return _numpy().timedelta64(int(number), unit or "s")
             if self._kind == "b":
                 return BOOLEANS[text.lower()]
-            if self._kind == "U":
-                return text
-            return int(text) if text.lstrip("+-").isdigit() else float(text)
-        # The last two for unknown units and for numbers that are too large.
-        except (ValueError, KeyError, TypeError, OverflowError):
-            raise not_comparable(text, self.type) from None
+            if self._kind != "m":
+                return int(text) if text.lstrip("+-").isdigit() else float(text)
+        except (ValueError, KeyError):
+            pass
+        raise not_comparable(text, self.type)
 
 
-class CategoryColumn(NumberColumn):
-    """A Categorical of pandas, sorted in the order of its categories."""
+class _Categories(Sequence[Any]):
+    """The values of a Categorical of pandas; a missing one has the code -1."""
 
     def __init__(self, values: Any) -> None:
-        super().__init__(values.codes, "category", values.codes < 0)
-        self.right = False
-        self._array = values
-        self._categories = values.categories
+        self._codes = values.codes
+        self._known = [*values.categories.tolist(), float("nan")]
 
-    def value(self, row: int) -> Any:
-        return self._array[row]
+    def __len__(self) -> int:
+        return len(self._codes)
 
-    def texts(self, rows: Rows) -> list[str | None]:
-        codes = self._values[_as_slice(rows)].tolist()
-        known = {code: cell_text(self._categories[code]) for code in set(codes) if code >= 0}
-        return [known.get(code) for code in codes]
+    def __getitem__(self, row: Any) -> Any:
+        return self._known[self._codes[row]]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        if condition.op in ("missing", "present"):
-            return super().matching(condition, deadline)
-        fitting = Column(self._categories).matching(condition, deadline)
-        numpy = _numpy()
-        return numpy.flatnonzero(numpy.isin(self._values, list(fitting)))  # type: ignore[no-any-return]
 
-    def statistics(self, deadline: Deadline) -> Statistics:
-        known = self._values[~self._missing]
-        missing, counts = len(self._values) - len(known), _numpy().bincount(known, minlength=1)
-        used = counts.nonzero()[0].tolist()
-        if len(used) > DISTINCT:
-            return Statistics(missing)
-        counted = ((cell_text(self._categories[code]) or "", int(counts[code])) for code in used)
-        return Statistics(missing, top=format_top_values(counted))
+class CategoryColumn(Column):
+    def __init__(self, values: Any) -> None:
+        super().__init__(_Categories(values), "category")
+        self._codes = values.codes
+
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+        """Sort in the order of the categories."""
+        codes = NumberColumn(self._codes, missing=self._codes < 0)
+        return codes.order(descending, among, deadline)
 
 
 def column_of(series: Any) -> Column:
@@ -261,6 +243,12 @@ class _TypedColumn(Column):
     def _read(self, rows: Rows) -> list[Any]:
         raise NotImplementedError
 
+    def _count_missing(self) -> int:
+        raise NotImplementedError
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        raise NotImplementedError
+
     def texts(self, rows: Rows) -> list[str | None]:
         return list(map(self._format, self._read(rows)))
 
@@ -271,18 +259,27 @@ class _TypedColumn(Column):
 
     def numbers(self) -> Any:
         found = self._values.to_numpy()
-        return found.astype("f8") if found.dtype.kind == "O" else found
+        return found.astype("f8") if found.dtype.kind == "O" and self.right else found
 
-    def _convert(self, text: str) -> Any:
-        try:
-            if self._kind == "time":
-                moment = datetime.datetime.fromisoformat(text)
-                return moment.date() if self.type == "date" else moment
-            if self._kind == "bool":
-                return BOOLEANS[text.lower()]
-            return {"float": float, "int": int}.get(self._kind, str)(text)
-        except (ValueError, KeyError):
-            raise not_comparable(text, self.type) from None
+    def _converted(self) -> Column:
+        """Return a column of numpy's values, or else of Python's."""
+        if self._kind in ("float", "int", "time", "bool"):
+            with suppress(ImportError):
+                numbers = self.numbers()  # a missing one is NaN
+                if numbers.dtype.kind in "biufmM":
+                    return NumberColumn(numbers, self.type)
+        return Column(self._read(range(len(self._values))), self.type)
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        return self._converted().matching(condition, deadline)
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        found = Statistics(0)
+        if self._kind in ("float", "int", "time"):
+            found = self._converted().statistics(deadline)
+        elif self._kind == "text":
+            found = Statistics(0, top=format_top_values(self._count_texts()))
+        return found._replace(missing=self._count_missing())
 
 
 class ArrowColumn(_TypedColumn):
@@ -307,6 +304,14 @@ class ArrowColumn(_TypedColumn):
             part = self._values.take(_arrow().array(list(rows), type="int64"))
         return part.to_pylist()  # type: ignore[no-any-return]
 
+    def _count_missing(self) -> int:
+        missing = self._values.is_null(nan_is_null=self._kind == "float")
+        return importlib.import_module("pyarrow.compute").sum(missing).as_py() or 0
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        counted = self._values.drop_null().value_counts()
+        return list(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
+
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
 
@@ -316,51 +321,12 @@ class ArrowColumn(_TypedColumn):
         values = self._values if rows is None else self._values.take(rows)
         try:
             keys = [("", "descending" if descending else "ascending")]
-            found = _compute().sort_indices(values, sort_keys=keys)
+            compute = importlib.import_module("pyarrow.compute")
+            found = compute.sort_indices(values, sort_keys=keys)
         except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
         return (found if rows is None else rows.take(found)).to_pylist()  # type: ignore[no-any-return]
-
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        compute, (op, operand) = _compute(), condition
-        if op in ("missing", "present"):
-            missing = self._values.is_null(nan_is_null=True)
-            fits = missing if op == "missing" else compute.invert(missing)
-        elif op == "contains" and self._kind == "text":
-            ignore = condition.ignores_case
-            fits = compute.match_substring(self._values, operand, ignore_case=ignore)
-        else:
-            try:
-                wanted = _arrow().scalar(self._convert(operand), type=self._values.type)
-            except (ValueError, TypeError, _arrow().ArrowException):
-                raise not_comparable(operand, self.type) from None
-            fits = getattr(compute, COMPARISONS[op][1])(self._values, wanted)
-        return compute.indices_nonzero(fits).to_pylist()  # type: ignore[no-any-return]
-
-    def statistics(self, deadline: Deadline) -> Statistics:
-        values, compute = self._values, _compute()
-        missing = compute.sum(values.is_null(nan_is_null=self._kind == "float")).as_py() or 0
-        deadline.check()
-        if self._kind in ("", "text", "bool") or missing == len(values):
-            return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        if missing:
-            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
-        try:
-            low, high = compute.min_max(values).as_py().values()
-        except _arrow().ArrowNotImplementedError:
-            return Statistics(missing)
-        deadline.check()
-        if self._kind == "time":
-            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
-        mean = float(compute.mean(values).as_py())
-        return number_statistics(missing, low, high, mean, sampled(values).to_pylist())
-
-    def _top(self) -> Sequence[str]:
-        counted = self._values.drop_null().value_counts()
-        if len(counted) > DISTINCT:
-            return ()
-        return format_top_values((each["values"], each["counts"]) for each in counted.to_pylist())
 
 
 class PolarsColumn(_TypedColumn):
@@ -387,61 +353,31 @@ class PolarsColumn(_TypedColumn):
         # NaN is not a missing value.
         return "NaN" if type(value) is float and value != value else super()._format(value)
 
+    def _count_missing(self) -> int:
+        return int(self._values.null_count())
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
+        return texts.alias("value").value_counts().rows()  # type: ignore[no-any-return]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        if condition.op in ("missing", "present"):
+            missing = self._values.is_null()
+            return (missing if condition.op == "missing" else ~missing).arg_true()  # type: ignore[no-any-return]
+        return super().matching(condition, deadline)
+
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         polars = sys.modules["polars"]
         rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
         values = self._values if rows is None else self._values.gather(rows)
         try:
-            found = self._without_nan(values).arg_sort(descending=descending, nulls_last=True)
+            values = values.fill_nan(None) if self._kind == "float" else values
+            found = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
         return found if rows is None else rows.gather(found)  # type: ignore[no-any-return]
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        values, (op, operand) = self._values, condition
-        polars = sys.modules["polars"]
-        try:
-            if op in ("missing", "present"):
-                fits = values.is_null() if op == "missing" else values.is_not_null()
-            elif op == "contains" and self._kind == "text":
-                texts = values.cast(polars.String)
-                texts = texts.str.to_lowercase() if condition.ignores_case else texts
-                fits = texts.str.contains(operand, literal=True)
-            else:
-                fits = condition.compare(self._without_nan(values), self._convert(operand))
-            return fits.arg_true()  # type: ignore[no-any-return]
-        except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
-            raise not_comparable(operand, self.type) from None
-
-    def statistics(self, deadline: Deadline) -> Statistics:
-        missing = self._values.null_count()
-        values = self._without_nan(self._values).drop_nulls()
-        deadline.check()
-        if self._kind in ("", "text", "bool") or not len(values):
-            return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        low, high = values.min(), values.max()
-        deadline.check()
-        if self._kind == "time":
-            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
-        mean = float(values.mean())
-        return number_statistics(missing, low, high, mean, sampled(values).to_list())
-
-    def _without_nan(self, values: Any) -> Any:
-        return values.fill_nan(None) if self._kind == "float" else values
-
-    def _top(self) -> Sequence[str]:
-        texts = self._values.drop_nulls().cast(sys.modules["polars"].String).alias("value")
-        counted = texts.value_counts(sort=True)
-        if len(counted) > DISTINCT:
-            return ()
-        shown = counted.head(TOP) if counted["count"].max() != 1 else counted
-        return format_top_values(shown.iter_rows())
-
 
 def _arrow() -> Any:
     return sys.modules["pyarrow"]
-
-
-def _compute() -> Any:
-    return importlib.import_module("pyarrow.compute")

@@ -67,7 +67,7 @@ class SessionTalk:
         limit.start()
         began = time.perf_counter()
         try:
-            answer = self._session.agent.ask(question, attach="files and variables")
+            answer = self._session.agent.ask(question, attach=True)
         except Exception as error:  # a failure costs one answer, not the run
             failure = f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - began

@@ -10,7 +10,6 @@ from textual.events import Timer as TimerEvent
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.prompt_row import Chips
@@ -120,12 +119,6 @@ async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pi
     assert app.actions == [decided("run")]
 
 
-async def test_row_is_hidden_while_nothing_waits(pilot: Pilot[None]) -> None:
-    assert not row_of(pilot).display
-    row_of(pilot).focus()
-    assert app_of(pilot).area.has_focus
-
-
 async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
     await ask(pilot)
     app_of(pilot).editor.focus()
@@ -206,11 +199,6 @@ async def test_click_meant_for_previous_content_decides_nothing(
     assert actions(pilot) == []
 
 
-async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
-    await ask(pilot, "df = load()\ndf", block=1, blocks=3)
-    assert about(pilot) == "2/3  df = load() df"
-
-
 async def test_row_warns_about_hidden_characters(pilot: Pilot[None]) -> None:
     await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
     assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
@@ -267,15 +255,6 @@ async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
     assert actions(pilot) == [decided("run"), decided("run", request="2")]
 
 
-async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    app_of(pilot).fold(tags.APPROVAL, "", request="0", state="run")
-    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
-    assert row_of(pilot).display
-    await pilot.press("y")
-    assert actions(pilot) == [decided("run")]
-
-
 async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -> None:
     app_of(pilot).fold(tags.INPUT, "name? ", request="1", cell=1, password=False, state="waiting")
     await ask(pilot)
@@ -295,18 +274,6 @@ async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
     await pilot.press("f7")
     await approve(pilot)
     assert app_of(pilot).area.has_focus
-
-
-async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> None:
-    await write(pilot, "half")
-    pilot.app.post_message(AppBlur())
-    await pilot.pause()
-    await ask(pilot)
-    pilot.app.post_message(AppFocus())
-    await pilot.pause()
-    await write(pilot, "y")
-    assert app_of(pilot).editor.text == "halfy"
-    assert actions(pilot) == []
 
 
 async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:
@@ -399,31 +366,6 @@ async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> Non
     assert actions(pilot) == [decided("run", code=CODE)]
 
 
-async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("e", "ctrl+home", "up", "home", "grave_accent")
-    assert pilot.app.query_one("#edited", CodeArea).text == "`" + CODE
-
-
-async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "e2")
-    await pilot.press("escape")
-    wait_a_second(pilot)
-    await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("enter")
-    assert actions(pilot) == [decided("run", code="x = 1\nx2")]
-
-
-async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
-    await ask(pilot, "x")
-    await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("backspace", "enter")
-    assert actions(pilot) == []
-
-
 # Code that cannot be seen above the row is read in it before it is approved.
 
 LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
@@ -506,12 +448,6 @@ async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
         app_of(pilot).clock.now += 0.1
     assert actions(pilot) == []
     await approve(pilot)
-
-
-async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    await pilot.press("escape")
-    assert actions(pilot) == [decided("stop")]
 
 
 async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
@@ -615,13 +551,4 @@ async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pil
     assert actions(pilot) == []
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
-    await approve(pilot)
-
-
-async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> None:
-    await ask(pilot, CODE)
-    row_of(pilot).focus()
-    await pilot.press("r")
-    assert "no rule can let this code run without asking" in about(pilot)
-    assert actions(pilot) == []
     await approve(pilot)

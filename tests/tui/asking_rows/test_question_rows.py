@@ -11,13 +11,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.conversation import Cell
-from mahtab_tui.bus.records import Change, Record, Review, SearchFanOut
+from mahtab_tui.bus.records import Record, Review, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.code import NAMES
-from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
-from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow, estimate
+from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import (
@@ -72,21 +71,6 @@ async def ask_fan_out(pilot: Pilot[int], *records: Record, accept_keys: bool = T
         chips = row.query_one(Chips)
         chips._clicks_from = chips._keys_from = 0.0
     return row
-
-
-def test_question_counts_the_earlier_calls() -> None:
-    assert (
-        estimate(fan_out("waiting", made=50))
-        == "340 calls more after 50, about 1.2 M tokens, about $1.10"
-    )
-    assert (
-        estimate(fan_out("waiting", made=50, calls=1, tokens=700))
-        == "1 call more after 50, about 700 tokens, about $1.10"
-    )
-    assert (
-        estimate(fan_out("waiting", usd=None, tokens=900))
-        == "340 calls at once, about 900 tokens, at an unknown price"
-    )
 
 
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
@@ -219,14 +203,6 @@ async def test_row_shows_changes_and_what_cannot_be_undone(pilot: Pilot[None]) -
     assert rows[3:] == ["", "Cannot be undone:", "  numbers: the generator has moved on"]
 
 
-@pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
-async def test_row_mentions_later_cells(pilot: Pilot[None], others: list[int], words: str) -> None:
-    await ask_review(pilot, cells=[4, *others])
-    assert (
-        text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
-    )
-
-
 @pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])
 async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask_review(pilot)
@@ -245,17 +221,6 @@ async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
     pilot.app.query_one("#review-reason", Input).post_message(Paste(" \x1b[2Jor\nso"))
     await pilot.press("enter", "enter")
     assert actions(pilot) == [decided("undo", "not so or so")]
-
-
-async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
-    await ask_review(pilot)
-    await pilot.press("f7")
-    wait_a_second(pilot)
-    await pilot.press("n", "escape")
-    assert actions(pilot) == []
-    wait_a_second(pilot)
-    await pilot.press("y")
-    assert actions(pilot) == [decided("keep")]
 
 
 async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
@@ -323,21 +288,6 @@ def before_review() -> list[Record]:
 def reviewing(make_app: MakeApp) -> MahtabApp:
     """A session in which the changes of the model's cell wait."""
     return make_app(*before_review(), waiting())
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_many_changes_leave_space_for_the_transcript(
-    make_app: MakeApp, size: tuple[int, int]
-) -> None:
-    many = waiting().changed(
-        changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500))
-    )
-    app = make_app(*story(), many)
-    async with showing(app, size) as pilot:
-        row, chips = app.query_one(ReviewRow), app.query_one("ReviewRow Chips", Chips)
-        await until(pilot, lambda: bool(chips.region))
-        assert row.region.bottom == chips.region.bottom
-        assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
 async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
