@@ -47,6 +47,7 @@ from mahtab_tui.tui.rows.text_window import (
 )
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.search.drawing import (
+    MARKS,
     format_count,
     glyph,
     one_line,
@@ -102,7 +103,7 @@ class CallRows:
         row, _, child, _ = self.rows[index]
         if child is None:
             return row
-        mark, role = glyph(child, time.time())
+        mark, role = MARKS[child.state]
         words = f" {one_line(child.query)}  {one_line(child.answer)}"
         style = getattr(self._palette, role)
         return Row([(mark, style), (fit_text(words, self._width - 1), self._palette.text)])
