@@ -29,7 +29,11 @@ from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
 from mahtab_tui.knowledge.skills import (
     ProjectFolder,
+    SkillError,
     SkillsLoader,
+    instructions_text,
+    name_problem,
+    read_skill,
     skill_folders,
     skill_texts,
     trust_texts,
@@ -155,7 +159,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         return
     for each in found:
         for key, value in each.values.items():
-            echo(f"{each.path}, line {each.file.line(key)}: {key} = {_visible_value(key, value)}")
+            echo(f"{each.path}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
             text = escape_for_model(part.text)
@@ -222,6 +226,46 @@ def show(
         if value:
             echo(f"{key}: {value}")
     echo(f"\n{skill.content}")
+
+
+_DESCRIPTION = "What this skill does. Use when the words of the question say so."
+_SKILL = """\
+---
+name: {name}
+description: {description}
+---
+
+1. **First step.** What to look at, and with which call.
+2. **Check.** How to see that it is right.
+"""
+
+
+@skills_app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
+    description: Annotated[
+        str, typer.Option(help="What it does and when to use it")
+    ] = _DESCRIPTION,
+) -> None:
+    """Make a skill of this project from a template, and print the path of its file."""
+    if problem := name_problem(name):
+        fail(f"The name {name!r} cannot be used: {problem}.")
+    with fail_on(SettingsError):
+        path = project_folder() / ".mahtab" / "skills" / name / "SKILL.md"
+    # Strings of YAML in double quotes have the syntax of JSON strings.
+    quoted = json.dumps(" ".join(description.split()), ensure_ascii=False)
+    try:
+        quoted.encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_SKILL.format(name=name, description=quoted))
+    except UnicodeEncodeError:
+        fail("The description is not valid text.")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}.")
+    with fail_on(SkillError, SettingsError):
+        trust_texts({path: instructions_text(read_skill(path))})
+    echo(str(path))
 
 
 # Clients of the MCP server

@@ -59,8 +59,7 @@ class KernelInfo:
     """The machine or the connecting command; empty for this machine."""
     next_try: float = 0.0
     address: str = ""
-    """As for ``--kernel``, without a token."""
-    language: str = ""
+    """As for ``--kernel``."""
 
     @property
     def local_folder(self) -> str:

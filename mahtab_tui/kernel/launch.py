@@ -334,19 +334,12 @@ def find_interpreter(python: str | None) -> str:
     if os.sep not in python and (_INTERPRETER.fullmatch(python) or not path.is_dir()):
         found = find_program(python)
         if found is None:
-            raise KernelError(
-                f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one in this folder."
-            )
+            raise KernelError(f"There is no {python} on the PATH: {_WANTED}.")
         path = Path(found)
     elif path.is_dir():
-        inside = path / "bin" / "python"
-        if not inside.exists():
-            raise KernelError(f"{path} is a folder without bin/python: {_WANTED}.")
-        path = inside
-    if not path.exists():
-        raise KernelError(f"There is no file {path}: {_WANTED}.")
+        path = path / "bin" / "python"
     if not os.access(path, os.X_OK):
-        raise KernelError(f"{path} is not a program: {_WANTED}.")
+        raise KernelError(f"There is no program {path}: {_WANTED}.")
     # Links are not resolved, because the python of a virtual environment is a link that only works
     # under its own name.
     return os.path.abspath(path)

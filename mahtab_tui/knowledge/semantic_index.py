@@ -6,14 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.system import IMPORTS, start_thread
+
+if TYPE_CHECKING:
+    import numpy as np
 
 NEAREST = 50
 _LONGEST = 4_000
 _RANK = 60
 """Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
+_BATCH = 64
 _PATIENCE = 5.0
 _PAUSE = 60.0
 """Seconds after a failure without requests."""
@@ -40,8 +44,8 @@ class SemanticIndex:
         self._mask = mask
         self._on_problem = on_problem
         self._lock = threading.Lock()
-        self._stores: dict[str, tuple[Any, dict[str, str]]] = {}
-        """A store of vectors, and the texts in it."""
+        self._known: dict[str, tuple[dict[str, tuple[str, Any]], Any]] = {}
+        """Text and vector by key, and the table of all vectors."""
         self._pause_until = float("-inf")
         self._problems: set[str] = set()
 
@@ -73,16 +77,32 @@ class SemanticIndex:
 
     def _search(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
         with IMPORTS.turn():
-            from langchain_core.vectorstores import InMemoryVectorStore
+            import numpy as np
         with self._lock:
-            if kind not in self._stores:
-                self._stores[kind] = InMemoryVectorStore(self._embeddings), {}
-            store, known = self._stores[kind]
-            for key in known.keys() - texts.keys():
-                store.delete([key])
-                del known[key]
-            if changed := [key for key, text in texts.items() if known.get(key) != text]:
-                store.add_texts([self._mask(texts[key])[:_LONGEST] for key in changed], ids=changed)
-                known.update({key: texts[key] for key in changed})
-            found = store.similarity_search(self._mask(query)[:_LONGEST], k=NEAREST)
-        return [document.id for document in found]
+            known, table = self._known.get(kind, ({}, None))
+            changed = [key for key, text in texts.items() if known.get(key, ("",))[0] != text]
+            for start in range(0, len(changed), _BATCH):
+                batch = changed[start : start + _BATCH]
+                sent = [self._mask(texts[key])[:_LONGEST] for key in batch]
+                rows = _unit(self._embeddings.embed_documents(sent))
+                known |= {key: (texts[key], row) for key, row in zip(batch, rows, strict=True)}
+                self._known[kind] = known, None
+            if changed or table is None or len(known) != len(texts):
+                known = {key: known[key] for key in texts}
+                table = np.stack([row for _, row in known.values()])
+                self._known[kind] = known, table
+            (vector,) = _unit([self._embeddings.embed_query(self._mask(query)[:_LONGEST])])
+        best = np.argsort(-(table @ vector), kind="stable")[:NEAREST]
+        keys = list(known)
+        return [keys[row] for row in best.tolist()]
+
+
+def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
+    """Scale to length 1. Raises `ValueError`."""
+    import numpy as np
+
+    made = np.asarray(vectors, np.float32)
+    if made.ndim != 2 or not np.isfinite(made).all():
+        raise ValueError("The service sent something that is not an embedding.")
+    lengths = np.linalg.norm(made, axis=1, keepdims=True)
+    return made / np.where(lengths > 0, lengths, 1)

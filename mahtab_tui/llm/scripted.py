@@ -3,6 +3,7 @@ a file."""
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import re
@@ -104,7 +105,6 @@ class ChatReplay(ScriptedChatModel):
 # The demo model
 
 WHO = "Demo model (rules, no AI): "
-_TOKENS_PER_SECOND = 200.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
@@ -117,8 +117,8 @@ _COMMON_WORDS = frozenset(
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
+_ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
 _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
-"""Precedes the descriptions of variables that a cell has made."""
 
 
 class ChatDemo(ScriptedChatModel):
@@ -130,16 +130,16 @@ class ChatDemo(ScriptedChatModel):
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         text = _search_answer(messages) or answer(messages)
-        yield from self.stream_text(text, _TOKENS_PER_SECOND)
-        read = sum(len(message_text(message)) for message in messages)
-        yield _usage_chunk("demo", read // 4, len(text) // 4, 0.0)
+        yield from self.stream_text(text, 200.0)
+        read = "".join(map(message_text, messages))
+        yield _usage_chunk("demo", len(read) // 4, len(text) // 4, 0.0)
 
 
 def _search_answer(messages: Sequence[BaseMessage]) -> str:
     """Return the next answer in a search; empty if the conversation is not a search."""
     system, last = message_text(messages[0]), message_text(messages[-1])
     is_plain = system.startswith(prompts.PLAIN)
-    if not is_plain and not system.startswith(prompts.SEARCH):
+    if not (is_plain or system.startswith(prompts.SEARCH)):
         return ""
     query = _tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
@@ -177,11 +177,14 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     texts = [message_text(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
-        judged = {"is_complete": 'status="error"' not in last, "reasoning": "", "next_action": ""}
-        return json.dumps(judged)
+        return json.dumps({"is_complete": 'status="error"' not in last})
     if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
         return _report(_OUTPUT.findall(last))
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
+    failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
+    errors = _ERROR.findall(html.unescape("\n".join(failed)))
+    if errors and re.search(r"\b(?:error|fix|wrong|failed)\b", question, re.IGNORECASE):
+        return f"The cell raised {errors[-1]}. I explain no more than that. {_REAL_MODEL}"
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
     return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
 
@@ -199,8 +202,7 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
 def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
-        none = "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
-        return "\n".join(lines) or none
+        return "\n".join(lines) or "There are no variables yet. Make one: `numbers = [3, 1, 2]`."
     words = re.findall(r"\w+", question)
     data = [name for name, (kind, _) in variables.items() if kind in _DATA]
     for name in [name for name in variables if name in words] or data:
@@ -216,8 +218,8 @@ def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
 def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return type and description of each variable, by name."""
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
-    listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
-    listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    after = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
+    listing = after.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     found = list(_VARIABLE.finditer(listing))
     ends = [*(each.start() for each in found[1:]), len(listing)]
     pairs = zip(found, ends, strict=False)  # an end without a start when none is found
@@ -225,8 +227,7 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
-    """Return an announcement and code that answers a question about a variable; None if it asks for
-    something else."""
+    """Return an announcement and code for a question about a variable; None if no rule fits."""
     is_table, question = kind == "DataFrame", " ".join(words).lower()
     rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
@@ -244,9 +245,9 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
     if rest:
         return None
     if asks("how many|count"):
-        unit, counted = ("words", f"{name}.split()") if kind == "str" else ("items", name)
-        unit = "rows" if is_table else unit
-        return f"I count the {unit} of `{name}`.", f"print('{name} has', len({counted}), '{unit}')"
+        unit = {"str": "words", "DataFrame": "rows"}.get(kind, "items")
+        size = f"len({name}.split())" if kind == "str" else f"len({name})"
+        return f"I count the {unit} of `{name}`.", f"print('{name} has', {size}, '{unit}')"
     if asks("describe|summary|show|print|what"):
         shown = f"{name}.describe(include='all')" if is_table else f"repr({name})[:1000]"
         return f"I look at `{name}`.", f"print({shown})"

@@ -95,7 +95,7 @@ def add_recovered_output(
     return records
 
 
-JUPYTER = ("jupyter:", "jupyter+", "existing:")
+JUPYTER = ("jupyter", "existing:")
 """Prefixes of Jupyter kernel addresses."""
 RECONNECT_HOURS = 0.25
 """Hours that a remote kernel waits even if kernels must not outlive their screen, because it cannot
@@ -122,8 +122,7 @@ def process_kernel(
     if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 
-        token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
-        return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(remote=True))
+        return jupyter_kernel(settings.kernel, os.getcwd(), startup_code(remote=True))
     return ProcessKernel(
         # The setting names an interpreter on this machine.
         settings.python if settings.kernel is None else None,
@@ -139,13 +138,8 @@ def process_kernel(
 def check_address(address: str) -> None:
     """Raises `KernelError`."""
     if address.startswith(JUPYTER):
-        from mahtab_tui.kernel.jupyter.kernel import find_token
         from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
 
-        if find_token(address):
-            raise KernelError(
-                "A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address."
-            )
         parse_jupyter(address)
     else:
         from mahtab_tui.kernel.remote.transport import parse

@@ -33,7 +33,6 @@ _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
     "approval_rules",
     "reload",
     "sub_model",
-    "agent_gone",
 }
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 

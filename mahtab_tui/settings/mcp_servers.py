@@ -43,8 +43,7 @@ class McpServer(BaseModel):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            both = "" if self.url is None else ", not both"
-            raise ValueError(f"give a command or a url{both}")
+            raise ValueError("give either a command or a url")
         return self
 
     def __str__(self) -> str:

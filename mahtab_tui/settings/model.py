@@ -10,7 +10,6 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs
 
 from pydantic import (
     AfterValidator,
@@ -19,7 +18,6 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -34,9 +32,7 @@ from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
-    EnvFile,
     SettingsError,
-    UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
     config_files,
@@ -60,7 +56,7 @@ __all__ = [
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-_FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
+_FIELD = re.compile(r'field "(\w+)"')
 _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a key."""
 _LONGEST = 200
@@ -208,9 +204,6 @@ class Settings(BaseSettings):
         None,
         description='Where the kernel runs: "ssh://host", "command: docker exec -i box python3", "jupyter:NAME"; if not set, on this machine',
     )
-    jupyter_token: SecretStr | None = Field(
-        None, description="The token of the Jupyter server that `kernel` names"
-    )
     reload: bool = Field(
         False, description="Reload modules of the project before a cell when their file has changed"
     )
@@ -242,21 +235,10 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="Keys by command name; `mahtab-tui help keys` lists the names",
     )
-    output_format: Literal["ansi", "markdown", "plain"] = Field(
-        "plain", description="Format of the MCP server's answers; ansi is coloured, for people"
-    )
-    highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
-    viewer: Literal["auto", "file", "off"] = Field(
-        "off",
-        description="Whether the MCP server logs what it evaluates: in colour (auto), as plain text (file), or not",
-    )
     project: Path | None = Field(None, description="The folder in which the MCP server works")
     share: bool = Field(
         True,
         description="Whether agents of the same user on this machine may join the session on the screen",
-    )
-    agent_gone: Literal["continue", "stop"] = Field(
-        "continue", description="What happens to a running cell when its agent's program ends"
     )
     skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field(
         (), description="Folders of skills; separated by : in the environment"
@@ -271,18 +253,6 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others",
     )
-
-    @model_validator(mode="after")
-    def _hide_token(self) -> Settings:
-        """Keep a token in the address of a Jupyter server where secrets are kept."""
-        address, _, rest = (self.kernel or "").partition("?")
-        if address.startswith("jupyter+") and (token := parse_qs(rest).get("token")):
-            left = [part for part in rest.split("&") if not part.startswith("token=")]
-            self.__dict__.update(
-                kernel="?".join([address, *filter(None, ["&".join(left)])]),
-                jupyter_token=SecretStr(token[-1]),
-            )
-        return self
 
     @field_validator("approval_rules", mode="before")
     @classmethod
@@ -334,8 +304,6 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         keys = [key.get_secret_value() for key in self.api_keys.values()]
-        if self.jupyter_token is not None:
-            keys.append(self.jupyter_token.get_secret_value())
         for server in self.mcp.values():
             keys += server.secrets()
         return sorted([*keys, *self._other_keys], key=len, reverse=True)
@@ -386,7 +354,7 @@ def load_settings(**given: Any) -> Settings:
         settings._given.update(given)
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
-            *(_check_untrusted(each).sentence for each in found),
+            *(each.sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
@@ -401,43 +369,18 @@ def load_settings(**given: Any) -> Settings:
         elif where != variable_name(key):
             where = f"{where}: {key}"
         raise SettingsError(f"{where}: {first_problem(error)}.") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
-    except OSError as error:
-        raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error.strerror}.") from None
-    except RecursionError:
-        raise SettingsError("A value in the environment or in .env is nested too deeply.") from None
-    except ValueError as error:  # a variable that is not JSON where it must be
-        raise SettingsError(_no_json(error)) from None
-
-
-def _no_json(error: ValueError) -> str:
-    found = _FIELD.search(str(error))
-    if found is None:
-        return f"The environment: {error}."
-    variable = variable_name(found["name"])
-    where = variable
-    if found["file"]:
-        where = f"{EnvFile(Settings).origin(found['name']).text}: {variable}"
-    return f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
+    except (UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error}.") from None
+    except (ValueError, RecursionError) as error:  # a variable that is not JSON where it must be
+        named = _FIELD.search(str(error))
+        where = variable_name(named[1]) if named else "A variable or a line of .env"
+        text = f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
+        raise SettingsError(text) from None
 
 
 def _key(error: ValidationError) -> str:
     setting, *inside = error.errors()[0]["loc"]
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
-
-
-def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
-    """Check values that are not trusted yet, so that errors in them are reported too."""
-    draft = Settings.model_construct()
-    for key, value in settings.values.items():
-        try:
-            setattr(draft, key, value)
-        except ValidationError as error:
-            raise SettingsError(
-                f"{settings.file.origin(_key(error)).text}: {_key(error)}: {first_problem(error)}."
-            ) from None
-    return settings
 
 
 def first_problem(error: ValidationError) -> str:

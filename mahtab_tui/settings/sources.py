@@ -8,7 +8,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,10 +29,12 @@ _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
 
-REMOVED = frozenset({"hooks", "hook_seconds", "suggestion_model"})
+REMOVED = frozenset(
+    "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
+)
 """A file that still names one is read without it."""
 
-_APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
+_APPEARANCE = frozenset({"theme", "pictures"})
 
 
 class SettingsError(Exception):
@@ -42,7 +43,7 @@ class SettingsError(Exception):
 
 class ValueOrigin(NamedTuple):
     text: str
-    """For a message: `COMMAND_LINE`, a variable, a file and a line, or `DEFAULT`."""
+    """For a message: `COMMAND_LINE`, a variable, a file, or `DEFAULT`."""
     file: Path | None = None
 
 
@@ -72,12 +73,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """Return the unchecked values of a configuration file. Raises `SettingsError`."""
     try:
         return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}.") from None
-    except RecursionError:
-        raise SettingsError(f"{path}: nested too deeply.") from None
-    except ValueError:  # Python reads no number of more than a few thousand digits
-        raise SettingsError(f"{path}: a number is too long.") from None
 
 
 def read_text(path: Path) -> str:
@@ -92,13 +89,6 @@ def read_text(path: Path) -> str:
         raise SettingsError(f"{path}: the file is not UTF-8 text.") from None
     except OSError as error:
         raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
-
-
-def _find_line(path: Path, pattern: str, start: int = 1) -> int | None:
-    """Return the first line (from 1) that begins so."""
-    lines = path.read_text("utf-8", errors="replace").splitlines()
-    numbered = enumerate(lines[start - 1 :], start)
-    return next((each for each, line in numbered if re.match(rf"\s*{pattern}", line)), None)
 
 
 def variable_name(key: str) -> str:
@@ -223,19 +213,7 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 # Files
 
 
-_bad_lines: set[object] = set()
-
-
-def _report_bad_line(record: logging.LogRecord) -> bool:
-    """Reword the warning of python-dotenv about a bad line, and drop it when it comes again."""
-    bad = Path(ENV_FILE).absolute(), record.args
-    record.msg = f"mahtab-tui: {ENV_FILE}, line %s: not NAME=value; the line is ignored."
-    is_new = bad not in _bad_lines
-    _bad_lines.add(bad)
-    return is_new
-
-
-logging.getLogger("dotenv.main").addFilter(_report_bad_line)
+logging.getLogger("dotenv.main").setLevel(logging.ERROR)  # it warns of a bad line at each reading
 
 
 class SettingsFile(PydanticBaseSettingsSource):
@@ -244,6 +222,7 @@ class SettingsFile(PydanticBaseSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
         super().__init__(settings_cls)
         self.path = path
+        self.origin = ValueOrigin(str(path), path)
 
     def __call__(self) -> dict[str, Any]:
         values = self.values()
@@ -257,13 +236,6 @@ class SettingsFile(PydanticBaseSettingsSource):
         """Return everything that the file sets. Raises `SettingsError`."""
         raise NotImplementedError
 
-    def line(self, key: str) -> int:
-        """Return the line (from 1) of a value, or of an entry of a table."""
-        raise NotImplementedError
-
-    def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(f"{self.path}, line {self.line(key)}", self.path)
-
 
 class TomlFile(SettingsFile):
     def values(self) -> dict[str, Any]:
@@ -271,14 +243,8 @@ class TomlFile(SettingsFile):
         for key in values:
             if key not in self.settings_cls.model_fields:
                 why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{self.origin(key).text}: {why}")
+                raise SettingsError(f"{self.origin.text}: {why}")
         return values
-
-    def line(self, key: str) -> int:
-        table, _, name = map(re.escape, key.partition("."))
-        start = _find_line(self.path, rf"""(\[\s*)?["']?{table}["']?\s*[\]=.]""") or 1
-        inside = rf"""({table}\s*\.\s*)?["']?{name}["']?\s*="""
-        return (_find_line(self.path, inside, start) if name else None) or start
 
 
 class EnvFile(SettingsFile):
@@ -288,6 +254,7 @@ class EnvFile(SettingsFile):
         self, settings_cls: type[BaseSettings], source: DotEnvSettingsSource | None = None
     ) -> None:
         super().__init__(settings_cls, project_folder() / ENV_FILE)
+        self.origin = ValueOrigin(ENV_FILE)
         self._source = source or DotEnvSettingsSource(settings_cls)
 
     def values(self) -> dict[str, Any]:
@@ -301,20 +268,8 @@ class EnvFile(SettingsFile):
                     keys[name.removesuffix(_KEY_ENDING)] = value
             elif key not in known and key not in REMOVED:
                 why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{self.origin(key).text}: {why}")
+                raise SettingsError(f"{self.origin.text}: {why}")
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
-
-    def line(self, key: str) -> int:
-        table, _, name = key.partition(".")
-        variables = [variable_name(table)]
-        if table == "api_keys":
-            names = [name] if name else self.values().get("api_keys", ())
-            variables += [f"{each}{_KEY_ENDING}" for each in names]
-        pattern = rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, variables))})\s*="
-        return _find_line(self.path, pattern) or 1
-
-    def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(f"{ENV_FILE}, line {self.line(key)}")
 
 
 class McpJsonFile(SettingsFile):
@@ -334,9 +289,6 @@ class McpJsonFile(SettingsFile):
         found = read_mcp_json(self.path).servers.items()
         servers = {name: server for name, server in found if not starts_this_program(server)}
         return {"mcp": servers} if servers else {}
-
-    def line(self, key: str) -> int:
-        return _find_line(self.path, r'\{?\s*"mcpServers"') or 1
 
 
 def mcp_json_file() -> Path:
@@ -363,8 +315,7 @@ class UntrustedSettings(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        named = ", ".join(f"{key} (line {self.file.line(key)})" for key in self.values)
-        return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
+        return f"{self.path} sets {', '.join(self.values)}, which is not used until you trust it: run mahtab-tui config trust."
 
 
 def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
@@ -393,4 +344,4 @@ def find_origin(
     if has(EnvSettingsSource(settings_cls)()):
         return ValueOrigin(variable_name(table))
     files = settings_files(settings_cls)
-    return next((file.origin(key) for file in files if has(file())), ValueOrigin(DEFAULT))
+    return next((file.origin for file in files if has(file())), ValueOrigin(DEFAULT))

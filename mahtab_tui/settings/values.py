@@ -94,11 +94,7 @@ def validate_value(key: str, value: Any) -> Any:
         sentence = describe_unknown_setting(Settings, table)
         raise SettingsError(sentence[0].upper() + sentence[1:])
     if dot and not (name and is_table(table)):
-        raise SettingsError(
-            f"{key}: {table} has no entries."
-            if name
-            else f"{key}: give the name of an entry after the dot."
-        )
+        raise SettingsError(f"{key}: there is no such entry.")
     draft = Settings.model_construct()
     try:
         setattr(draft, table, {name: value} if dot else value)

@@ -184,8 +184,7 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Drop a loop in which a cell has replaced something it needs."""
-        # Raised to say that a task has stopped the loop.
+        # RuntimeError says that a task has stopped the loop; others, that a cell has broken it.
         if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None
 

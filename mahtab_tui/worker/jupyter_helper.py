@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -18,17 +18,14 @@ from .executor import CellAttribution
 from .frames import Frame
 from .stdlib import own_module
 from .text_tools import forget_short_texts, text_form
-from .variables import NamespaceTracker, merge_changes
+from .variables import NamespaceTracker
 
 
 class HostCalls:
-    def __init__(
-        self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
-    ) -> None:
+    def __init__(self, kernel: Any, token: str, session: str) -> None:
         self._kernel = kernel
         self._token = token
         self._session = session
-        self._run = run
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         if threading.current_thread() is not threading.main_thread():
@@ -42,32 +39,18 @@ class HostCalls:
             )
         question = {"op": "call", "name": name, "args": args}
         try:
-            while True:
-                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
-                if answer["op"] == "execute":
-                    self._run_nested(answer["cell"], answer["code"])
-                    question = {"op": "wait"}
-                elif "error" in answer:
-                    raise RuntimeError(answer["error"])
-                else:
-                    return answer["value"]
+            answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
         except (KeyboardInterrupt, EOFError):
-            self._send({"op": "cancelled"})
+            self._kernel.session.send(
+                self._kernel.iopub_socket,
+                "mahtab_tui",
+                {"token": self._token},
+                parent=self._kernel.get_parent(),
+            )
             raise
-
-    def _run_nested(self, cell: int, code: str) -> None:
-        self._send({"op": "begin", "cell": cell})
-        reply: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
-        try:
-            reply = self._run(code)
-        finally:
-            self._send({"op": "done", "cell": cell, **reply})
-
-    def _send(self, frame: dict[str, Any]) -> None:
-        content = {"token": self._token, "frame": json.dumps(frame)}
-        self._kernel.session.send(
-            self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
-        )
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["value"]
 
 
 TARGET = "mahtab-tui"
@@ -105,7 +88,8 @@ class Helper:
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
         self._watch = Watch(shell)
-        self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
+        self._tree: ast.Module | None = None
+        self._depth = 0
         self._done: list[dict[str, Any]] = []
         self._comm: Any = None
         self._responder = Responder(
@@ -123,7 +107,7 @@ class Helper:
             {},
         )
         Host.is_remote = True  # the host and the kernel exchange no files
-        toolbox.install(HostCalls(shell.kernel, token, session, self._run_nested).call)
+        toolbox.install(HostCalls(shell.kernel, token, session).call)
         if "display" in self._builtins:  # users know IPython's own `display`
             builtins.__dict__["display"] = self._builtins["display"]
         self._added = [
@@ -160,7 +144,9 @@ class Helper:
         self.withdraw()
         _helper = None
         sys.meta_path[:] = [
-            finder for finder in sys.meta_path if getattr(finder, "name", None) != __package__
+            finder
+            for finder in sys.meta_path
+            if not type(finder).__module__.startswith(f"{__package__}.")
         ]
         for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
             del sys.modules[name]
@@ -199,31 +185,25 @@ class Helper:
     def _before(self, info: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # a cell of another client's subshell
-        if self._open:
-            tree, changes = self._open[-1]
-            changes += self._watch.changes(tree)
+        self._depth += 1
+        if self._depth > 1:
+            return
         tree = code = None
         with suppress(Exception):
             plain, flags = self._shell.transform_cell(info.raw_cell), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
             code = compile(tree, "cell", "exec", flags)
-        self._open.append((tree if code else None, []))
+        self._tree = tree if code else None
         if tree is not None and code is not None:
             self._watch.before_cell(tree, (code,))
 
     def _after(self, result: Any) -> None:
-        if self._open and threading.current_thread() is threading.main_thread():
-            tree, changes = self._open.pop()
-            self._done = merge_changes(changes + self._watch.changes(tree))
+        if not self._depth or threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if not self._depth:
+            self._done = self._watch.changes(self._tree)
             forget_short_texts()
-
-    def _run_nested(self, source: str) -> dict[str, Any]:
-        result = self._shell.run_cell(source, store_history=False)
-        error = result.error_before_exec or result.error_in_exec
-        status = "error"
-        if error is None or isinstance(error, KeyboardInterrupt):
-            status = "ok" if error is None else "interrupted"
-        return {"status": status, **self.ended()}
 
 
 _helper: Helper | None = None

@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -26,7 +25,6 @@ from .holder import END as END_KERNEL
 from .link import (
     END,
     EXITED,
-    FOLDER,
     FRAMES,
     LINK_PIECE,
     OFFSET,
@@ -51,9 +49,6 @@ def main(folder: str, above: str) -> None:
     asked = json.loads(line)
     here = os.getcwd()
     os.chdir(above)  # because the path of a socket must be short
-    if "clean" in asked:
-        _write_line({"received": 0, **clean(above)})
-        return
     name, station = f"{asked.pop('session')}.sock", socket.socket(socket.AF_UNIX)
     try:
         if "start" in asked:
@@ -65,15 +60,12 @@ def main(folder: str, above: str) -> None:
         station.sendall(json.dumps(asked).encode() + b"\n")
     except OSError as error:
         if "start" in asked:
-            _write_line({"error": f"no kernel can be started there: {error.strerror}"})
+            answer = {"error": f"no kernel can be started there: {error.strerror}"}
+            os.write(1, json.dumps(answer).encode() + b"\n")
         else:
             os.write(1, _GONE)
         return
     _copy(station)
-
-
-def _write_line(answer: dict[str, Any]) -> None:
-    os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
@@ -124,29 +116,6 @@ def _copy(station: socket.socket) -> None:
                 if descriptor == inside and not answered:
                     os.write(1, _GONE)
                 return
-
-
-def clean(above: str) -> dict[str, Any]:
-    """Remove our folders, unless there is a kernel."""
-    folders = [each for each in (above, os.path.expanduser(FOLDER)) if os.path.isdir(each)]
-    kernels = sum(_is_alive(above, name) for name in os.listdir(above) if name.endswith(".sock"))
-    if kernels:
-        return {"kernels": kernels, "removed": []}
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):
-        os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
-    return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
-
-
-def _is_alive(folder: str, name: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as asking:
-        os.chdir(folder)  # because the path of a socket must be short
-        try:
-            asking.connect(name)
-        except OSError:
-            return False
-    return True
 
 
 MAX_UNREAD = 256 * 2**20

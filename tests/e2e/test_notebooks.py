@@ -81,7 +81,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen = start("it.ipynb", "--model", "demo").idle()
     screen.wait(r"Cell 3 · notebook")
     screen.press("ctrl+o")
-    screen.enter("t", "Run up to here")
+    screen.enter("t", "Run again")
     screen.type("e")
     screen.wait("Enter runs it as this cell of the notebook")
     screen.press("ctrl+a")

@@ -16,14 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
-from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
 from mahtab_tui.session.kernel_control import (
     describe_detached_kernels,
@@ -31,13 +28,11 @@ from mahtab_tui.session.kernel_control import (
     stop_surplus_kernels,
     summarize_detached_kernels,
 )
-from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import save_target
 from mahtab_tui.worker import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost
 from tests.integration.remote import Road
-from tests.integration.sessions import Watched
 from tests.waiting import alive, wait_for
 
 WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
@@ -90,31 +85,6 @@ def test_prints_and_displays_while_detached_arrive_in_order() -> None:
     assert [display.data for display in second.displays] == ["**bold**"] * 3
     assert second.run(2, "P.__name__").output == "'P'\n"
     second.kernel.close()
-
-
-def test_resumed_cell_shows_its_original_start_time(project: Path) -> None:
-    left_with("")
-    past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
-    kernel = ProcessKernel(launcher=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
-    store = Watched()
-    session = Session(
-        load_settings(model="demo"), kernel, HeadlessFrontend(), store=store, past=past
-    )
-    session.start()
-
-    def busy() -> list[tuple[int | None, float | None]]:
-        return [
-            (record.cell, record.since)
-            for record in list(store.records)
-            if isinstance(record, Kernel) and record.state == "busy"
-        ]
-
-    wait_for(busy)
-    go()
-    wait_for(lambda: not session.cells.running)
-    session.cells.run("1")
-    assert busy() == [(1, 1000.0), (2, None)]
-    session.close()
 
 
 @pytest.mark.usefixtures("anywhere")

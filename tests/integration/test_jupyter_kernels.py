@@ -23,7 +23,7 @@ from tests.integration.kernels import Cells, RecordingHost, running
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
     kernel, host = (
-        jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""),
+        jupyter_kernel("jupyter:python3", str(tmp_path_factory.mktemp("there")), ""),
         RecordingHost(),
     )
     host.given = (HostFunction("shout", "shout", (("text", "str", None),), "Say it loudly."),)
@@ -79,14 +79,6 @@ def test_only_user_names_are_variables(cells: Cells) -> None:
     assert not [name for name in names if "mahtab" in name or name.lstrip("_i").isdigit()]
 
 
-def test_internal_requests_leave_the_history_alone(cells: Cells) -> None:
-    cells.run("1 + 1")
-    cells.kernel.variables()
-    cells.kernel.complete("le", 2)
-    assert cells.run("In[-2:]").output == "['1 + 1', 'In[-2:]']\n"
-    assert cells.run("Out[max(Out)]").status is Status.OK
-
-
 def test_error_has_its_traceback_and_its_changes(cells: Cells) -> None:
     result = cells.run("made = 1\n1 / 0")
     assert result.status is Status.ERROR
@@ -114,35 +106,17 @@ def test_tables_and_pictures_are_displayed(cells: Cells, code: str, mime: str) -
     assert [each.mime for each in cells.run(code).displays] == [mime]
 
 
-def test_cleared_output_is_replaced(cells: Cells) -> None:
-    code = "from IPython.display import clear_output\nfor n in range(3):\n    print('step')\n    print(n)\n    clear_output(wait=True)\nprint('end')"
-    assert cells.run(code).output == "end\n"
-
-
-def test_everything_can_be_inspected_while_a_cell_runs(cells: Cells) -> None:
+def test_everything_can_be_inspected_between_cells(cells: Cells) -> None:
     cells.run("table = {'a': 1}")
-
-    def look() -> None:
-        assert "table" in {each.name for each in cells.kernel.variables()}
-        assert cells.kernel.inspect("table").text == "{'a': 1}"
-        assert cells.kernel.describe(["table"], 100) == {"table": "table: dict, 1 item: {'a': 1}"}
-        assert cells.kernel.complete("tabl", 4).items[0].label == "table"
-        explanation = cells.kernel.explain("len(", 4)
-        assert explanation is not None
-        assert explanation.signature.startswith("len(")
-        assert cells.kernel.private_use(["table"], ["print(table)"]).used == (("table",),)
-        assert cells.kernel.interrupt()
-
-    result = meanwhile(cells, look, "print('go')\nwhile True: pass")
+    assert cells.kernel.inspect("table").text == "{'a': 1}"
+    assert cells.kernel.describe(["table"], 100) == {"table": "table: dict, 1 item: {'a': 1}"}
+    assert cells.kernel.complete("tabl", 4).items[0].label == "table"
+    explanation = cells.kernel.explain("len(", 4)
+    assert explanation is not None
+    assert explanation.signature.startswith("len(")
+    assert cells.kernel.private_use(["table"], ["print(table)"]).used == (("table",),)
+    result = cells.interrupt_after("go", "print('go')\nwhile True: pass")
     assert result.status is Status.INTERRUPTED
-    assert result.output.startswith("go\n")
-
-
-def test_inspecting_does_not_steal_the_figure_of_a_running_cell(cells: Cells) -> None:
-    cells.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
-    code = "plt.plot([1, 2]); print('go')\nimport time; time.sleep(0.5)\nplt.title('late'); None"
-    result = meanwhile(cells, lambda: [cells.kernel.variables() for _ in range(5)], code)
-    assert [each.mime for each in result.displays] == ["image/png"]
 
 
 def test_unsendable_code_is_an_error(cells: Cells) -> None:
@@ -164,15 +138,6 @@ def test_input_is_requested_and_shown(cells: Cells) -> None:
     assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
     cells.host.answer = lambda name, args: None
     assert "EOFError" in cells.run("input('more? ')").output
-
-
-def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
-    def refuse(name: str, args: object) -> None:
-        raise RuntimeError("nobody is here")
-
-    cells.host.answer = refuse
-    assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
-    assert "nobody is here" in cells.run("shout('x')").output
 
 
 def test_code_can_call_the_host(cells: Cells) -> None:
@@ -197,28 +162,6 @@ def test_thread_calling_the_host_gets_an_explanation(cells: Cells) -> None:
         cells.text(code)
         == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
     )
-
-
-def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
-    inner = []
-
-    def answer(name: str, args: object) -> str:
-        inner.append(
-            cells.kernel.execute(
-                "print('inside'); made_inside = 2\n3",
-                cell=900,
-                on_output=lambda *unused: None,
-                nested=True,
-            )
-        )
-        return "answered"
-
-    cells.host.answer = answer
-    result = cells.run("print('before'); outside = 1\nprint(shout('x'))\nprint('after')")
-    assert result.output == "before\nanswered\nafter\n"
-    assert inner[0].output == "inside\n3\n"
-    assert [each.name for each in inner[0].changes] == ["made_inside"]
-    assert [each.name for each in result.changes] == ["outside"]
 
 
 def test_host_call_can_be_interrupted(cells: Cells) -> None:
@@ -276,7 +219,7 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
-    with running(jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1")) as cells:
+    with running(jupyter_kernel("jupyter:python3", str(tmp_path), "begun = 1")) as cells:
         yield cells
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells, running
+from tests.integration.kernels import Cells
 
 
 def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
@@ -235,19 +233,6 @@ def test_invalid_python_is_an_error_and_none_of_it_runs(
     assert cells.text("1 + 1") == "2\n"
 
 
-def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:
-    cells.run("from __future__ import annotations")
-    assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
-
-
-def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
-    cells.run("def f():\n    return 'here'")
-    assert (
-        cells.text("import inspect; print(inspect.getsource(f))")
-        == "def f():\n    return 'here'\n\n"
-    )
-
-
 def test_changes_name_bound_and_deleted_names_even_after_a_failure(cells: Cells) -> None:
     assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {
         "x": "added",
@@ -289,13 +274,6 @@ def test_variables_and_details_are_available_while_a_cell_runs(cells: Cells) -> 
     assert seen[-1] == "42"
 
 
-def test_users_displayhook_is_used_and_preserved(cells: Cells) -> None:
-    cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
-    assert cells.text("5") == "shown 5\n"
-    cells.run("sys.displayhook = None")
-    assert cells.text("5") == "5\n"
-
-
 def test_screen_width_and_colour_reach_the_code(cells: Cells) -> None:
     cells.kernel.set_size(117, 33)
     assert cells.text("import shutil; tuple(shutil.get_terminal_size())") == "(117, 33)\n"
@@ -332,21 +310,3 @@ def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
         (frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames
     ] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
-
-
-def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
-    class Resized(LocalLauncher):
-        def start(
-            self,
-            executable: str,
-            cwd: str,
-            size: tuple[int, int],
-            wire: ConnectionState,
-        ) -> Process:
-            process = super().start(executable, cwd, size, wire)
-            kernel.set_size(117, 33)
-            return process
-
-    kernel = ProcessKernel(launcher=Resized())
-    with running(kernel) as cells:
-        assert cells.text("import shutil; print(*shutil.get_terminal_size())") == "117 33\n"

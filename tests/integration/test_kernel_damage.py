@@ -18,34 +18,22 @@ from tests.integration.kernels import PATIENCE, Cells
 DAMAGE = {
     "closes fd 1": "import os; os.close(1)",
     "closes fd 1 and 2 with text pending": "import os; print('pending'); os.close(1); os.close(2)",
-    "points fd 1 elsewhere": "import os; os.dup2(os.open('/dev/null', os.O_WRONLY), 1)",
-    "closes small descriptors": "import os; os.closerange(0, 10)",
     "replaces sys.stdout": "import sys, io; sys.stdout = io.StringIO(); sys.stderr = None; print('lost')",
     "closes sys.stdout": "import sys; sys.stdout.close()",
-    "closes sys.stderr": "import sys; sys.stderr.close()",
-    "deletes sys.stdout": "import sys; del sys.stdout",
     "deletes __builtins__": "del __builtins__",
-    "replaces __builtins__": "__builtins__ = {}",
-    "rebinds print": "import builtins; builtins.print = None",
-    "rebinds input and repr": "import builtins; builtins.input = builtins.repr = builtins.len = None",
     "deletes a builtin": "import builtins; del builtins.isinstance, builtins.print",
     "empties builtins": "import builtins; builtins.__dict__.clear()",
     "installs a signal handler": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
-    "blocks signals": "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})",
     "lowers the recursion limit": "import sys; sys.setrecursionlimit(60)",
     "replaces __main__": "import sys; sys.modules['__main__'] = None",
     "sets a trace function": "import sys; sys.settrace(lambda *a: 1 / 0)",
-    "deletes the displayhook": "import sys; del sys.displayhook",
     "clears its globals": "globals().clear()",
     "leaves the folder and removes it": "import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')",
     "stops the loop": "import asyncio\nawait asyncio.sleep(0)\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(1)",
     "closes the loop": "import asyncio\nawait asyncio.sleep(0)\nloop = asyncio.get_event_loop_policy()._local._loop.close()",
     "raises SystemExit": "raise SystemExit",
-    "raises GeneratorExit": "raise GeneratorExit",
     "raises a string subclass's trap": "class E(BaseException):\n    def __str__(self): raise self\nraise E()",
     "runs out of memory": "x = [0] * (2 ** 60)",
-    "empties linecache": "import linecache; linecache.cache.clear(); 1 / 0",
-    "switches the collector": "import gc; gc.collect(); gc.unfreeze(); gc.collect()",
 }
 
 
@@ -111,11 +99,6 @@ def test_broken_event_loop_fails_and_the_kernel_continues(cells: Cells) -> None:
     )
     assert cells.text("time.monotonic = before\n1 + 1").endswith("2\n")
     assert cells.text("await asyncio.sleep(0, 3)") == "3\n"
-
-
-def test_users_name_shadowing_a_builtin_is_respected(cells: Cells) -> None:
-    cells.run("def print(text): __builtins__.print('mine:', text)")
-    assert cells.text("print('hello')") == "mine: hello\n"
 
 
 @pytest.mark.parametrize(
@@ -185,15 +168,6 @@ def test_forked_child_cannot_talk_to_the_session(cells: Cells) -> None:
     code = "import os\npid = os.fork()\nif pid == 0:\n    input('?')\nelse:\n    os.waitpid(pid, 0)\n    print('parent')"
     assert "cannot reach the session" in cells.run(code).output
     assert cells.host.calls.empty()
-
-
-def test_multiprocessing_works(cells: Cells) -> None:
-    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    r = pool.map(abs, [-1, -2])\nr"
-    assert cells.text(code) == "[1, 2]\n"
-    code = (
-        "with multiprocessing.get_context('spawn').Pool(1) as pool:\n    r = pool.map(abs, [-3])\nr"
-    )
-    assert cells.text(code) == "[3]\n"
 
 
 def test_frames_written_to_small_or_inherited_descriptors_are_ignored(cells: Cells) -> None:
@@ -279,11 +253,8 @@ DONE = {
 }
 FORGED = {
     "a done": DONE,
-    "a done with a bad status": {**DONE, "status": "splendid"},
     "a done of no cell": {**DONE, "cell": [1]},
-    "a done with nothing in it": {"op": "done"},
     "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
-    "a display with a list": {"op": "call", "id": 1, "name": "display", "args": ["forged"]},
     "a display": {
         "op": "call",
         "id": 1,
@@ -291,10 +262,7 @@ FORGED = {
         "args": {"mime": "text/html", "data": "forged", "text": "forged"},
     },
     "a call": {"op": "call", "id": 1, "name": "input", "args": {"prompt": "forged"}},
-    "a call without a name": {"op": "call", "id": {}},
-    "a reply": {"op": "reply", "id": 1, "value": "forged"},
     "a reply to a list": {"op": "reply", "id": []},
-    "a cancel of an object": {"op": "cancelled", "id": {}},
     "an unknown op": {"op": "forged"},
 }
 

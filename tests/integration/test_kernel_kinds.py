@@ -130,13 +130,6 @@ def test_reset_removes_only_what_cells_created(embedded: Cells, namespace: dict[
     assert namespace["given"] == 2
 
 
-def test_unsupported_operations_of_an_embedded_kernel_are_explained(embedded: Cells) -> None:
-    with pytest.raises(KernelError, match="cannot be killed"):
-        embedded.kernel.kill()
-    with pytest.raises(KernelError, match="interpreter"):
-        embedded.kernel.activate("python3")
-
-
 def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in [variable.name for variable in embedded.kernel.variables()]
     assert embedded.kernel.inspect("given").text == "[1, 2]"
@@ -199,15 +192,6 @@ def test_interrupts_work_the_same_on_all_interpreters(any_python: Cells, code: s
     assert any_python.text("1 + 1") == "2\n"
 
 
-def test_debugger_and_input_work_the_same_on_all_interpreters(any_python: Cells) -> None:
-    lines = ["p x", "q", "y"]
-    any_python.host.answer = lambda name, args: lines.pop(0) if lines else None
-    result = any_python.run("x = 41\nbreakpoint()\nprint('not reached')")
-    assert result.status is Status.OK
-    assert "p x\n41\n" in result.output
-    assert any_python.run("input('?')").output.startswith("?")
-
-
 def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells) -> None:
     assert "OutputLimitError" in any_python.run("print('x' * 20_000)", limit=10_000).output
     any_python.run("x = {'a': [1, 2]}\nimport math\ndef f(): pass")
@@ -262,10 +246,3 @@ def test_completion_does_not_wait_for_an_unresponsive_kernel(cells: Cells) -> No
 
     while_it_runs(cells, "print('begun', flush=True)\nsum(range(10**12))", look)
     assert "busy" in messages[0]
-
-
-def test_worker_imports_completion_only_on_demand(cells: Cells) -> None:
-    loaded = "import sys; print([name for name in sys.modules if 'completion' in name])"
-    assert cells.text(loaded) == "[]\n"
-    cells.kernel.complete("pri", 3)
-    assert "completion.complete" in cells.text(loaded)

@@ -129,27 +129,15 @@ kernel.execute(code, cell=1, on_output=on_output)
 """
 
 
-def test_exiting_starter_thread_does_not_end_the_kernel(project: Path) -> None:
-    host = RecordingHost()
-    kernel = ProcessKernel()
-    starter = threading.Thread(target=kernel.start, args=(host,))
-    starter.start()
-    starter.join()
-    try:
-        assert Cells(kernel, host).text("1 + 1") == "2\n"
-    finally:
-        kernel.close()
-
-
 @pytest.mark.parametrize(
     ("make", "wanted"),
     [
-        (lambda folder: str(folder / "nothing"), "There is no file"),
+        (lambda folder: str(folder / "nothing"), "There is no program"),
         (lambda folder: "no-such-python", "There is no no-such-python on the PATH"),
-        (lambda folder: str(folder), "a folder without bin/python"),
+        (lambda folder: str(folder), "There is no program .*/bin/python"),
         (
             lambda folder: str((folder / "text").write_text("x") and folder / "text"),
-            "is not a program",
+            "There is no program",
         ),
         (
             lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"),
@@ -175,13 +163,6 @@ def test_non_interpreter_is_refused_with_a_sentence(
     assert "\n" not in str(caught.value)
     assert Cells(kernel, RecordingHost()).run("1").status is Status.DIED
     kernel.close()
-
-
-def test_activating_a_non_interpreter_leaves_the_kernel_and_its_names(cells: Cells) -> None:
-    cells.run("x = 1")
-    with pytest.raises(KernelError):
-        cells.kernel.activate(executable(Path("sh").absolute(), "#!/bin/sh\nexit 4"))
-    assert cells.text("x") == "1\n"
 
 
 def test_virtual_environment_folder_is_accepted_as_an_interpreter(cells: Cells) -> None:
@@ -221,20 +202,6 @@ def test_user_modules_do_not_shadow_the_stdlib_in_our_code(
         assert cells.text("async def f(): return 5\nawait f()") == "5\n"
         code = "import pathlib, sys; str(pathlib.Path('other').absolute()) in sys.path"
         assert cells.text(code) == "True\n"
-
-
-def test_cells_of_several_threads_run_one_after_another(cells: Cells) -> None:
-    outputs: list[str] = []
-    code = "for i in range(2000): print({0})"
-    threads = [
-        threading.Thread(target=lambda n=n: outputs.append(cells.text(code.format(n))))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]
 
 
 def test_listener_exception_reaches_the_caller_and_the_kernel_lives(
@@ -313,11 +280,6 @@ def test_startup_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
     assert cells.text("x") == "1\n"
     assert {variable.name for variable in cells.kernel.variables()} == {"x"}
     assert cells.text("'_' in globals()") == "False\n"
-
-
-def test_startup_file_ending_the_process_ends_only_one(begin: Make) -> None:
-    cells = begin("import os; os._exit(3)")
-    assert cells.text("40 + 2") == "42\n"
 
 
 def write(path: Path, text: str, age: int) -> None:

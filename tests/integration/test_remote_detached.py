@@ -26,7 +26,7 @@ from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_ker
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED
-from mahtab_tui.worker.spool import Spool, format_omission
+from mahtab_tui.worker.spool import format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
@@ -208,24 +208,6 @@ def test_station_survives_data_from_a_connection_being_replaced(
         assert b'"hello"' in new.recv(4096)
         assert alive(parent)
     assert Screen(again=True).run(3, "6 * 7").output == "42\n"
-
-
-def test_locally_stored_output_is_dropped_remotely(road: Road) -> None:
-    screen = Screen()
-    screen.run(1, "import os, sys; sys.stdout.write('x' * 3_000_000)")
-    screen.run(2, "1")
-    size = "import os, pathlib\nsum(os.stat(f).st_blocks * 512 for f in pathlib.Path('/proc', str(os.getppid()), 'fd').iterdir() if 'mahtab-output' in os.readlink(f))"
-    wait_for(lambda: int(screen.run(3, size).output) < 3_000_000)
-
-
-def test_omitted_output_of_a_spool_is_noted() -> None:
-    file = os.memfd_create("spool")
-    os.pwrite(file, b"a" * 4096, 0)
-    os.pwrite(file, b"end", 4 * 4096)
-    assert (
-        b"".join(Spool(-1, file).iter_from(4000)) == b"a" * 96 + format_omission(3 * 4096) + b"end"
-    )
-    os.close(file)
 
 
 def test_output_is_read_by_offset_and_gaps_are_noted() -> None:

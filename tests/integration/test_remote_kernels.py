@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -15,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.remote.transport import clean_up, parse
+from mahtab_tui.kernel.remote.transport import parse
 from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running
@@ -69,30 +67,6 @@ def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, pytho
     assert cells.text("rows") == "[1, 2]\n"
     road.close()
     wait_for(lambda: road.sockets() == [])
-
-
-def test_no_network_is_needed_on_the_remote_machine(tmp_path: Path, quick_tries: None) -> None:
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode
-    ):
-        pytest.skip("needs network namespaces")
-    road = Road(tmp_path, behind=["unshare", "-rn"])
-    cells = road.kernel()
-    assert cells.text("import socket; [name for _, name in socket.if_nameindex()]") == "['lo']\n"
-    road.break_wire()
-    road.wait_for_wire(2)
-    assert cells.text("len(socket.if_nameindex())") == "1\n"
-    road.close()
-
-
-def test_files_are_sent_once(road: Road) -> None:
-    first = road.kernel()
-    (cached,) = (road.home / ".cache" / "mahtab-tui").glob("worker-*")
-    before = cached.stat().st_mtime_ns
-    assert first.text("1 + 1") == road.kernel().text("1 + 1") == "2\n"
-    assert [cached] == list((road.home / ".cache" / "mahtab-tui").glob("worker-*"))
-    assert cached.stat().st_mtime_ns == before
 
 
 def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: Path) -> None:
@@ -172,34 +146,6 @@ def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
     wait_for(lambda: not alive(pid))
 
 
-def test_any_number_of_signals_while_disconnected_does_not_block(
-    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[process.RemoteProcess] = []
-    start = RemoteLauncher.start
-
-    def watched(*args: Any) -> process.RemoteProcess:
-        started.append(start(*args))
-        return started[-1]
-
-    monkeypatch.setattr(RemoteLauncher, "start", watched)
-    cells = road.kernel()
-    road.refuse()
-    road.break_wire()
-    wait_for(lambda: cells.kernel.info().next_try > 0)
-
-    def send() -> None:
-        for _ in range(2_000):
-            started[0].signal(signal.SIGCONT)
-
-    sending = threading.Thread(target=send, daemon=True)
-    sending.start()
-    sending.join(10)
-    assert not sending.is_alive()
-    road.accept()
-    assert cells.text("1 + 1") == "2\n"
-
-
 def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     road.refuse()
@@ -266,32 +212,6 @@ def test_login_banner_and_existing_files_do_not_matter(
     )
     with running(ProcessKernel(launcher=launcher)):
         pass
-
-
-@pytest.mark.slow
-def test_station_ends_with_its_kernel_despite_a_slow_connection(road: Road) -> None:
-    road.delay(1200)
-    road.kernel(keep_hours=1.0).kernel.close()
-    wait_for(lambda: road.sockets() == [])
-
-
-def test_cleaning_leaves_nothing(road: Road, tmp_path: Path) -> None:
-    above = tmp_path / "namespaces"
-    above.mkdir(mode=0o700)
-    cells = road.kernel(keep=SaveTarget(str(above / "session-1"), os.urandom(32).hex(), 100))
-    cells.text("x = 1")
-    assert cells.kernel.keep((), (), 60.0).error == ""
-    assert clean_up(road.address, lambda prompt, hidden: None) == (1, [])
-    assert cells.text("x") == "1\n"
-    road.close()
-    wait_for(lambda: road.sockets() == [])
-    kernels, removed = clean_up(road.address, lambda prompt, hidden: None)
-    assert kernels == 0
-    assert {
-        str(road.home / ".cache" / "mahtab-tui"),
-        str(road.home / ".mahtab" / "elsewhere"),
-    } <= set(removed)
-    assert [str(path.relative_to(road.home)) for path in road.home.rglob("*")] == [".cache"]
 
 
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent

@@ -156,7 +156,7 @@ async def test_two_concurrent_calls_join_a_session_once(
 async def test_unstartable_worker_is_reported_to_each_call() -> None:
     async with own_session(python="/nowhere/python") as own:
         for _ in range(2):
-            with pytest.raises(McpToolError, match="There is no file /nowhere/python"):
+            with pytest.raises(McpToolError, match="There is no program /nowhere/python"):
                 await own.connection("codex")
 
 

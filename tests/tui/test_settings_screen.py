@@ -81,8 +81,8 @@ async def test_every_setting_is_listed_with_its_source(
         assert {row.key.partition(".")[0] for row in screen(pilot).rows} == set(
             Settings.model_fields
         )
-        assert value(pilot, "max_turns") == ("9", f"{mine}, line 2")
-        assert value(pilot, "keymap.help") == ("f11", f"{mine}, line 6")
+        assert value(pilot, "max_turns") == ("9", str(mine))
+        assert value(pilot, "keymap.help") == ("f11", str(mine))
         assert value(pilot, "api_keys.openai")[0] == "••••••••"
         assert value(pilot, "rlm_small") == ("7", "MAHTAB_RLM_SMALL")
         assert value(pilot, "model") == ("demo", "command line")
@@ -121,7 +121,7 @@ async def test_boolean_is_toggled_and_written(
     await wait_for_message(pilot, "Saved. It takes effect at once.")
     assert (app.session.settings.reload, value(pilot, "reload")) == (
         True,
-        ("true", f"{mine}, line 4"),
+        ("true", str(mine)),
     )
     await pilot.press("enter")
     await until(

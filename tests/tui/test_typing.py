@@ -53,8 +53,7 @@ class Acts(list[str]):
             monkeypatch.setattr(app.session, name, self._noting(name))
         monkeypatch.setattr(app.session.inbox, "cancel", self._noting("cancel"))
         monkeypatch.setattr(app.session.approvals, "answer", self._noting("decide"))
-        for name in ("hide", "pin"):
-            monkeypatch.setattr(app.session.entries, name, self._noting(name))
+        monkeypatch.setattr(app.session.entries, "hide", self._noting("hide"))
         for name in KERNEL_ACTS:
             monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
         for name in ("retry", "stop"):

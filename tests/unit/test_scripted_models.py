@@ -145,6 +145,11 @@ def test_demo_reports_printed_output() -> None:
         answer(ended("error", "Traceback\nKeyError: 'weight'"))
 
 
+def test_demo_names_an_error() -> None:
+    failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
+    assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
+
+
 def test_demo_judges_printed_output() -> None:
     prompt = REFLECTION_PROMPT_TEMPLATE.format(
         question="q", results='<assistant-repl-out status="error">'

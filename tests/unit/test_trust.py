@@ -36,8 +36,8 @@ WAITS: dict[str, object] = {
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
-    "output_answers": True,
     "reflection": "always",
+    "output_answers": True,
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
@@ -47,13 +47,10 @@ WAITS: dict[str, object] = {
     "approval_rules": "allow: *(*)",
     "python": "./evil",
     "kernel": "command: ./evil",
-    "jupyter_token": "theirs",
     "reload": True,
     "keymap": {"help": "f2"},
-    "viewer": "file",
     "project": "inside",
     "share": False,
-    "agent_gone": "stop",
     "skills_dir": ["inside"],
     "skills_budget": 60_001,
     "code_dir": "inside",
@@ -69,8 +66,6 @@ WAITS: dict[str, object] = {
 FREE: dict[str, object] = {
     "theme": "mahtab-day",
     "pictures": "blocks",
-    "output_format": "plain",
-    "highlight": False,
     "approval": "ask",
 }
 """Settings with a value that any project may set."""
@@ -105,7 +100,7 @@ def run(*words: str) -> Result:
 
 
 def waiting(path: Path, key: str) -> str:
-    return f"{path} sets {key} (line 2), which is not used until you trust it: run mahtab-tui config trust."
+    return f"{path} sets {key}, which is not used until you trust it: run mahtab-tui config trust."
 
 
 def test_every_setting_has_a_trust_decision() -> None:
@@ -136,34 +131,18 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
 
     done = run("trust", "--yes")
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"{path}, line 2: {key} = ")
+    assert done.stdout.startswith(f"{path}: {key} = ")
     settings = load_settings()
     assert getattr(settings, key) != default
-    assert (settings.untrusted, settings.origin(key).text.endswith(f"{source}, line 2")) == (
-        (),
-        True,
-    )
+    assert (settings.untrusted, settings.origin(key).text.endswith(source)) == ((), True)
     assert run("trust").stdout == "Nothing here needs trusting.\n"
 
-    changed = {
-        "provider": "ollama",
-        "reflection": "on_error",
-        "viewer": "auto",
-        "keymap": {"help": "f3"},
-        "code_dir": "..",
-        "approval": "review",
-    }
-    changed |= {"approval_rules": "allow: read_only"}
-    changed |= {
-        "api_keys": {"openai": "sk-others"},
-        "skills_dir": [".."],
-        "mcp": {"theirs": {"command": "./worse"}},
-    }
-    value = WAITS[key]
-    other = value + 1 if isinstance(value, int | float) else changed.get(key, f"{value}/x")
-    if not isinstance(value, bool) and key != "agent_gone":  # it has two values
-        write(project, source, key, other)
-        assert getattr(load_settings(), key) == default
+
+def test_changed_value_needs_trust_again(project: Path) -> None:
+    write(project, "config.toml", "python", "./evil")
+    run("trust", "--yes")
+    write(project, "config.toml", "python", "./worse")
+    assert load_settings().python is None
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
@@ -193,9 +172,7 @@ def test_trusted_project_key_replaces_the_users(
     assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
     assert settings.untrusted == (waiting(path, "api_keys"),)
     assert settings.secrets() == ["sk-theirs", "sk-mine"], "it is hidden all the same"
-    assert run("trust", "--yes").stdout.startswith(
-        f"{path}, line 2: api_keys = 'openai'=••••••••\n"
-    )
+    assert run("trust", "--yes").stdout.startswith(f"{path}: api_keys = 'openai'=••••••••\n")
     assert load_settings().model_access()["api_keys"] == {"openai": "sk-theirs"}
 
 
@@ -292,7 +269,7 @@ def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     session.log.addHandler(MessageHandler())
     session.start()
     session.close()
-    assert any("approval (line 2)" in text for text in messages)
+    assert any("sets approval," in text for text in messages)
     assert session.info.approval == "ask"
 
 
@@ -345,7 +322,7 @@ def test_trust_makes_each_value_visible_and_asks(project: Path, home: Path) -> N
     path = write(project, "config.toml", "model", "demo\u001b]52;c;aGk=\u0007\u202e\u200bx")
     done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
     assert done.exit_code == 1
-    assert f"{path}, line 2: model = 'demo\\x1b]52;c;aGk=\\x07\\u202e\\u200bx'\n" in done.stdout
+    assert f"{path}: model = 'demo\\x1b]52;c;aGk=\\x07\\u202e\\u200bx'\n" in done.stdout
     assert load_settings().model is None
     assert run("trust").exit_code == 1  # nobody answers
     assert CliRunner().invoke(app, ["config", "trust"], input="y\n").exit_code == 0

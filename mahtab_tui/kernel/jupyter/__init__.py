@@ -1,1 +1,1 @@
-"""Jupyter kernels: on this machine, on a server, or started by another program."""
+"""Jupyter kernels on this machine: by name, or started by another program."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from mahtab_tui.kernel.base import KernelError, KernelHost
+from mahtab_tui.kernel.base import KernelHost
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import Status
@@ -23,38 +21,6 @@ Message = Mapping[str, Any]
 """With ``header``, ``parent_header`` and ``content``."""
 
 OnMessage = Callable[[Channel, Message], None]
-
-
-class ConnectionLost(KernelError):
-    pass
-
-
-class KernelConnection(Protocol):
-    label: str
-    address: str
-    ours: bool
-    """Whether we started the kernel, and therefore end it."""
-    next_try: float
-
-    def open(self, on_message: OnMessage) -> None:
-        """Start or join the kernel, and start passing on its messages. Raises `KernelError`."""
-
-    @property
-    def session(self) -> Any:
-        """The library's session, whose `msg` creates messages."""
-
-    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        """Raises `ConnectionLost` if it can be sent later, else `KernelError`."""
-
-    def ended(self) -> str:
-        """Return why the kernel cannot be reached any more, as a sentence; empty while it may. This
-        may ask a server."""
-
-    def interrupt(self) -> None: ...
-
-    def restart(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 END_OF_INPUT = "\x04"
@@ -75,88 +41,42 @@ class KernelCalls:
         self._echo = echo
         self._answers = CallAnswers(host, self._answer)
         self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self._inputs: dict[int, tuple[str, bool]] = {}
-        self._calls: list[tuple[int, deque[Frame]]] = []
-        """Open calls of host functions, outermost first, with the frames to send."""
-        self._waits = False
+        self._open: dict[int, tuple[str, bool] | None] = {}
+        """Calls; prompts of the user's code with whether the answer is hidden."""
 
     def on_prompt(self, prompt: str, password: bool) -> None:
         """Raises `KernelError`, and `ValueError` if a marked request is malformed."""
-        number = next(self._ids)
-        if not prompt.startswith(self._token):
-            with self._lock:
-                self._inputs[number] = prompt, password
-            self._answers.begin(HostCall(number, "input", {"prompt": prompt, "password": password}))
-            return
-        frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
-        if frame.get("op") == "call":
+        number, asked = next(self._ids), None
+        if prompt.startswith(self._token):
+            frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
             call = checked(HostCall, {**frame, "id": number})
-            with self._lock:
-                self._calls.append((number, deque()))
-                self._waits = True
-            self._answers.begin(call)
         else:
-            with self._lock:
-                self._waits = True
-                self._send_next()
-
-    def run_nested(self, frame: Frame) -> bool:
-        """Let the kernel run a cell while the innermost call waits; returns False if none waits."""
-        with self._lock:
-            if not self._calls:
-                return False
-            self._calls[-1][1].append(frame)
-            self._send_next()
-            return True
-
-    def cancelled(self) -> None:
-        with self._lock:
-            number = self._calls.pop()[0] if self._calls else 0
-            self._waits = False
-        self._answers.cancel(number)
+            asked = prompt, password
+            call = HostCall(number, "input", {"prompt": prompt, "password": password})
+        self._open[number] = asked
+        self._answers.begin(call)
 
     def quit(self) -> None:
         self._answers.begin(HostCall(next(self._ids), "quit", {}))
 
     def end(self) -> None:
-        with self._lock:
-            self._calls.clear()
-            self._inputs.clear()
-            self._waits = False
+        self._open.clear()
         self._answers.cancel_all()
 
     def _answer(self, answer: Frame) -> None:
-        number = answer["id"]
-        with self._lock:
-            asked = self._inputs.pop(number, None)
-            if asked is None:
-                pending = dict(self._calls).get(number)
-                if pending is not None:
-                    pending.append(answer)
-                    self._send_next()
-                return
-        prompt, hidden = asked
-        line = answer.get("value")
-        line = line if isinstance(line, str) else END_OF_INPUT
-        typed = "" if hidden or line == END_OF_INPUT else line
-        self._echo(f"{prompt}{answer.get('error') or typed}\n")
-        self._reply(line)
-
-    def _send_next(self) -> None:
-        pending = self._calls[-1][1] if self._calls else None
-        if not self._waits or not pending:
-            return
-        frame = pending.popleft()
-        self._waits = False
-        if frame["op"] == "answer":
-            self._calls.pop()
-        try:
-            self._reply(json.dumps(frame))
-        except (TypeError, ValueError) as error:
-            self._reply(
-                json.dumps({"op": "answer", "error": f"The answer cannot be sent: {error}"})
-            )
+        asked = self._open.pop(answer["id"], ())
+        if asked is None:
+            try:
+                self._reply(json.dumps(answer))
+            except (TypeError, ValueError) as error:
+                self._reply(json.dumps({"error": f"The answer cannot be sent: {error}"}))
+        elif asked:
+            prompt, hidden = asked
+            line = answer.get("value")
+            line = line if isinstance(line, str) else END_OF_INPUT
+            typed = "" if hidden or line == END_OF_INPUT else line
+            self._echo(f"{prompt}{answer.get('error') or typed}\n")
+            self._reply(line)
 
 
 PICTURES = ("image/png", "image/jpeg")
@@ -168,11 +88,9 @@ LARGEST = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)
 
 class JupyterCell:
     def __init__(self, running: RunningCell, request: str) -> None:
-        """request: the id of the message that runs the cell; empty for nested cells."""
+        """request: the id of the message that runs the cell."""
         self.running = running
         self.request = request
-        self.sent = False
-        self.sent_at = 0.0
         self.replied: Future[Mapping[str, Any]] = Future()
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
@@ -206,14 +124,6 @@ class JupyterCell:
 
     def fail(self, error: str, message: str) -> None:
         self.reply({"status": "error", "ename": error, "evalue": message})
-
-    def end_without_connection(self) -> None:
-        if self._reply is not None:  # only the end of its output is missing
-            self._idle = time.monotonic()
-            self._settle()
-        elif not self.replied.done():
-            how = "The connection was lost: how the cell ended is unknown, and some of its output may be missing."
-            self.replied.set_exception(KernelError(how))
 
     def payloads(self) -> bool:
         """Show the help in the reply; returns whether the cell has called `exit()`."""

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import base64
 import json
+import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations, T
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import (
     Channel,
-    ConnectionLost,
     JupyterCell,
     KernelCalls,
-    KernelConnection,
     Message,
     parent_id,
 )
-from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.jupyter.local import ZmqConnection
 
 NAME = "_mahtab_tui"
 TARGET = "mahtab-tui"
@@ -38,11 +36,20 @@ _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 
 
-def _loader() -> str:
-    source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
-    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle()).decode()!r})\n"
-    code = base64.b64encode(source + call.encode()).decode()
-    return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
+_LOADER = f"""\
+import os, sys
+if "{NAME}.jupyter_helper" not in sys.modules:
+    package = type(sys)("{NAME}")
+    package.__path__ = [{os.path.dirname(worker.__file__)!r}]
+    sys.modules["{NAME}"], path = package, sys.path
+    # Modules next to the user's data must not be mistaken for the standard library's.
+    sys.path = [each for each in path if each not in ("", os.getcwd())]
+    try:
+        __import__("{NAME}.jupyter_helper")
+    finally:
+        sys.path = path
+"""
+_LOAD = f"__import__('builtins').exec({_LOADER!r}, {{'__name__': '{NAME}_loader'}})"
 
 
 def read_expression(reply: Mapping[str, Any], name: str) -> Any:
@@ -72,62 +79,36 @@ def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> di
 
 READY = 60.0
 AGAIN = 1.0
-LATE = 2.0
-"""Seconds within which output must follow the end of all requests."""
-_SEND_AGAIN = 0.1
 
 
 class Conversation:
-    def __init__(self, wire: KernelConnection, host: KernelHost) -> None:
+    def __init__(self, wire: ZmqConnection, host: KernelHost) -> None:
         self._wire = wire
         self._host = host
         self._token = f"\x02mahtab-tui:{secrets.token_hex(16)}:"
         self._lock = threading.Lock()
         self._replies: dict[str, Future[Mapping[str, Any]]] = {}
-        self._cells: list[JupyterCell] = []
-        self._nested: dict[int, JupyterCell] = {}
+        self._cell: JupyterCell | None = None
         self._ours: set[str] = set()
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
         self._comm = secrets.token_hex(16)
-        self._subshell = ""
         self._over = ""
-        self.ready: KernelReady | None = None
-        """None for kernels without our helper."""
+        self.ready = KernelReady("", "", "", 0)
         self.cwd = ""
-        self.language = ""
-        self.on_dead: Callable[[str, bool], object] = lambda how, restarts: None
-        """Called when the kernel has ended, with whether its server restarts it."""
-        self._begun = False
 
     def begin(self) -> None:
         info = self._wait_for_info()
-        self._begun = True
-        language = info.get("language_info")
-        self.language = str(language.get("name", "")) if isinstance(language, Mapping) else ""
-        if self.language != "python" or info.get("implementation") != "ipython":
-            return
+        if info.get("implementation") != "ipython":
+            raise KernelError(f"{self._wire.label} is no kernel for Python.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
-        content = _execution("", {"load": _loader(), "hello": begin}, silent=True)
-        try:
-            reply = self._request("shell", "execute_request", content).result(READY)
-            self.ready = checked(KernelReady, read_expression(reply, "hello"))
-        except FutureTimeout:
-            raise KernelError(
-                "The kernel is running another program's cell. Wait until it ends, then try again."
-            ) from None
+        content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
+        reply = self._request("shell", "execute_request", content).result(READY)
+        self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
-        features = info.get("supported_features")
-        if isinstance(features, list) and "kernel subshells" in features:
-            subshell = self._request("control", "create_subshell_request", {}).result(READY)
-            self._subshell = str(subshell.get("subshell_id", ""))
-        self._report(
-            "shell",
-            "comm_open",
-            {"comm_id": self._comm, "target_name": TARGET, "data": {}},
-            self._subshell,
-        )
+        opened = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
+        self._report("shell", "comm_open", opened)
         self._requests.ask(
             Operations.functions,
             functions=[function._asdict() for function in self._host.functions()],
@@ -136,25 +117,23 @@ class Conversation:
             self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
-        """Request the info until both its reply and its output arrive. If we did not start the
-        kernel, use the control channel, which answers while a cell runs."""
+        """Request the info until both its reply and its output arrive."""
         deadline, asked = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
-        channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
         while time.monotonic() < deadline:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
-                replies += [
-                    self._request(channel, "kernel_info_request", {}) for channel in channels
-                ]
+                replies.append(self._request("shell", "kernel_info_request", {}))
             if (
                 self._received.wait(0.02)
                 and (done := next((each for each in replies if each.done()), None)) is not None
             ):
                 return done.result()
-            if how := self._over or self._wire.ended():
+            if how := self._wire.ended():
                 raise KernelError(how)
-        raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
+        raise KernelError(
+            f"{self._wire.label} has not answered for {READY:.0f} s. Perhaps it runs another program's cell."
+        )
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
         """quiet: it is not a cell of the user's."""
@@ -166,21 +145,16 @@ class Conversation:
             cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
             return wait_for_result(running.result)
-        content = _execution(code, ENDED_CODE if self.ready else {}, silent=quiet)
-        message = self._message("execute_request", content)
+        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=quiet))
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
-        with self._lock:
-            if not self._over:
-                self._cells.append(cell)
-                self._ours.add(request)
         try:
-            if not self._sent(message, cell):
-                running.lost(
-                    Status.INTERRUPTED, "The cell was not sent, because the connection was lost."
-                )
-                return wait_for_result(running.result)
-            cell.sent = True
+            with self._lock:
+                if self._over:
+                    raise KernelError(self._over)
+                self._cell = cell
+                self._ours.add(request)
+            self._wire.send("shell", message)
             while not wait([cell.replied], AGAIN).done:
                 cell.expect_reply()
             reply = cell.replied.result()
@@ -192,56 +166,16 @@ class Conversation:
                 running.lost(Status.DIED, str(error))
         finally:
             self._calls.end()
-            with self._lock:
-                self._cells = [each for each in self._cells if each is not cell]
-        return wait_for_result(running.result)
-
-    def _sent(self, message: Message, cell: JupyterCell) -> bool:
-        while not self._over:
-            cell.sent_at = time.monotonic()
-            with suppress(ConnectionLost):
-                self._wire.send("shell", message)
-                return True
-            if cell.running.interrupting:
-                return False
-            time.sleep(_SEND_AGAIN)
-        raise KernelError(self._over)
-
-    def on_reconnect(self, lost: float) -> None:
-        """End a cell whose end was lost with the connection. lost: when that was; cells sent later
-        are complete."""
-        with self._lock:
-            cell = self._cells[0] if self._cells else None
-        if cell is None or not cell.sent or cell.sent_at >= lost:
-            return
-
-        def recover() -> None:
-            with suppress(KernelError):
-                # The kernel answers after the cell's end.
-                self._request("shell", "kernel_info_request", {}).result()
-                time.sleep(LATE)
-                cell.end_without_connection()
-
-        start_thread("mahtab-jupyter-look", recover)
-
-    def run_nested(self, code: str, running: RunningCell) -> CellResult:
-        cell = JupyterCell(running, "")
-        with self._lock:
-            self._nested[running.cell] = cell
-        if not self._calls.run_nested({"op": "execute", "cell": running.cell, "code": code}):
-            with self._lock:
-                self._nested.pop(running.cell, None)
-            running.lost(Status.INTERRUPTED, "The cell that asked for it no longer waits.")
+            self._cell = None
         return wait_for_result(running.result)
 
     def interrupt(self) -> bool:
-        """Returns False if no cell runs. Does not wait for a server."""
-        cells = list(self._cells)
-        for cell in cells:
+        """Returns False if no cell runs."""
+        cell = self._cell
+        if cell is not None:
             cell.running.interrupting = True
-        if any(cell.sent for cell in cells):
             start_thread("mahtab-jupyter-interrupt", self._interrupt)
-        return bool(cells)
+        return cell is not None
 
     def _interrupt(self) -> None:
         try:
@@ -250,8 +184,6 @@ class Conversation:
             self._host.background_output(f"{error}\n")
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.ready is None:
-            return {}
         try:
             changes = (
                 checked(dict[str, Any], read_expression(reply, "mahtab"))
@@ -266,47 +198,32 @@ class Conversation:
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         if self._over:
             raise KernelError(self._over)
-        if self.ready is None:
+        if self._cell is not None:
             raise KernelError(
-                f"This is a kernel for {self.language or 'another language'}, which does not report its variables."
-            )
-        if self._cells and not self._subshell:
-            raise KernelError(
-                "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
+                "A cell is running. This kernel reports its variables only between cells."
             )
         return self._requests.ask(operation, timeout, **fields)
 
-    def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        try:
-            return self._request("shell", kind, content).result(timeout)
-        except FutureTimeout:
-            raise KernelError("The kernel does not answer while a cell runs.") from None
-
     def send_size(self, columns: int, lines: int) -> None:
-        if self.ready is not None and not self._over:
+        if not self._over:
             with suppress(KernelError):
                 self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
-        if self.ready is not None and not self._over:
+        if not self._over:
             self._requests.ask(Operations.leave)
-            if self._subshell:
-                self._request(
-                    "control", "delete_subshell_request", {"subshell_id": self._subshell}
-                ).result(Operations.leave.timeout)
 
     def end(self, status: Status, how: str) -> None:
         with self._lock:
             if self._over:
                 return
             self._over = how
-            cells, self._cells = [*self._cells, *self._nested.values()], []
+            cell, self._cell = self._cell, None
             replies, self._replies = self._replies, {}
-        for cell in cells:
-            if not cell.running.result.done():
-                cell.running.lost(status, how)
-            if not cell.replied.done():
-                cell.replied.set_exception(KernelError(how))
+        if cell is not None and not cell.running.result.done():
+            cell.running.lost(status, how)
+        if cell is not None and not cell.replied.done():
+            cell.replied.set_exception(KernelError(how))
         for reply in replies.values():
             reply.set_exception(KernelError(how))
         self._requests.end(how)
@@ -330,62 +247,28 @@ class Conversation:
         elif kind.endswith("_reply"):
             with self._lock:
                 reply = self._replies.pop(parent, None)
-                cell = next((each for each in self._cells if each.request == parent), None)
+                cell = self._cell
             if reply is not None:
                 reply.set_result(content)
-            elif cell is not None:
+            elif cell is not None and cell.request == parent:
                 cell.reply(content)
 
     def _on_publish(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
         self._received.set()
+        cell = self._cell
         if kind == "mahtab_tui":
-            self._on_marker(content)
+            if content.get("token") == self._token:
+                self._calls.end()
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
             with suppress(KeyError, TypeError, ValueError, RecursionError, KernelError):
                 frame = json.loads(content["data"]["frame"])
                 self._requests.on_reply(checked(dict[str, Any], frame))
-        elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
-            how = f"The kernel of {self._wire.label} has ended."
-            restarts = content["execution_state"] == "restarting"
-            if self._begun:
-                self.on_dead(how, restarts)
-            elif not restarts:
-                self.end(Status.DIED, how)
-        elif self._cells and parent == self._cells[0].request:
-            cell = self._cells[0 if kind == "status" else -1]
+        elif cell is not None and parent == cell.request:
             cell.add_message(kind, content)
             if cell.running.over_limit and not cell.running.interrupting:
                 self.interrupt()
         elif kind == "stream" and parent in self._ours:
             self._host.background_output(str(content.get("text", "")))
-
-    def _on_marker(self, content: Mapping[str, Any]) -> None:
-        if content.get("token") != self._token:
-            return
-        try:
-            frame = checked(dict[str, Any], json.loads(str(content.get("frame"))))
-        except (ValueError, RecursionError, KernelError):
-            return
-        if frame.get("op") == "cancelled":
-            self._calls.cancelled()
-        elif frame.get("op") == "begin":
-            with self._lock:
-                cell = self._nested.pop(frame.get("cell", 0), None)
-                if cell is not None and self._cells:
-                    self._cells.append(cell)
-        elif (
-            frame.get("op") == "done"
-            and len(self._cells) > 1
-            and self._cells[-1].running.cell == frame.get("cell")
-        ):
-            with self._lock:
-                cell = self._cells.pop()
-            try:
-                cell.finish(
-                    {"changes": frame.get("changes"), "cwd": frame.get("cwd")}, cell.running.seconds
-                )
-            except KernelError as error:
-                cell.running.lost(Status.DIED, str(error))
 
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
@@ -402,27 +285,18 @@ class Conversation:
         self._wire.send(channel, message)
         return reply
 
-    def _report(
-        self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = ""
-    ) -> None:
-        message = self._message(kind, content)
-        if subshell:
-            message["header"]["subshell_id"] = subshell
-        self._wire.send(channel, message)
+    def _report(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:
+        self._wire.send(channel, self._message(kind, content))
 
     def _ask_helper(self, frame: Frame) -> None:
         """Raises `ValueError` if it cannot be sent."""
-        self._report(
-            "shell",
-            "comm_msg",
-            {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}},
-            self._subshell,
-        )
+        data = {"frame": json.dumps(frame)}
+        self._report("shell", "comm_msg", {"comm_id": self._comm, "data": data})
 
     def _send_line(self, line: str) -> None:
         with suppress(KernelError):
             self._report("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
 
     def _echo(self, text: str) -> None:
-        if self._cells:
-            self._cells[-1].add_message("stream", {"text": text})
+        if (cell := self._cell) is not None:
+            cell.add_message("stream", {"text": text})

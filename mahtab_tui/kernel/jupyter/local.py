@@ -27,10 +27,10 @@ SHUTDOWN = 1.5
 
 
 class ZmqConnection:
-    next_try = 0.0
     label: str
     address: str
     ours: bool
+    """Whether we started the kernel, and therefore end it."""
 
     def __init__(self) -> None:
         self._client: BlockingKernelClient
@@ -41,6 +41,20 @@ class ZmqConnection:
         self._lock = threading.Lock()
         self._wake_read = self._wake_write = -1
         self._thread: threading.Thread | None = None
+
+    def open(self, on_message: OnMessage) -> None:
+        """Start or join the kernel, and pass on its messages. Raises `KernelError`."""
+        raise NotImplementedError
+
+    def ended(self) -> str:
+        """Return why the kernel cannot be reached any more, as a sentence; empty while it may."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        raise NotImplementedError
 
     @property
     def session(self) -> Any:

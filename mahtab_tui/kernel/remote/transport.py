@@ -49,11 +49,11 @@ if not answer:
     sys.exit(1)
 sys.stdout.buffer.write(answer[1:] + b"\\n")
 """
-"""Run by ssh and sudo when they need a password."""
+"""Run by ssh when it needs a password."""
 
 
 class AskpassServer:
-    """A program for SSH_ASKPASS and SUDO_ASKPASS, and the socket on which it asks."""
+    """A program for SSH_ASKPASS, and the socket on which it asks."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -69,7 +69,6 @@ class AskpassServer:
         self.env = {
             "SSH_ASKPASS": program,
             "SSH_ASKPASS_REQUIRE": "force",
-            "SUDO_ASKPASS": program,
             "MAHTAB_ASKPASS": path,
             "DISPLAY": os.environ.get("DISPLAY", ":"),
         }
@@ -360,15 +359,3 @@ class Transport:
                 poll.unregister(self.stderr)
             if descriptor in ready:
                 return
-
-
-def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
-    """Remove leftovers on another machine; returns the number of kernels there, which prevent this,
-    and the removed folders. Raises `KernelError`."""
-    transport = Transport(address, {"clean": True}, ask)
-    transport.close()
-    try:
-        removed = [str(folder)[:1000] for folder in transport.answer["removed"]]
-        return int(transport.answer["kernels"]), removed
-    except (KeyError, TypeError, ValueError):
-        raise KernelError(f"{address.label} did not report what it removed.") from None

@@ -433,7 +433,7 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         except CellNotFound as error:
             app.notify(str(error), severity="warning")
 
-    if notebook.confirmed or notebook.language == session.kernel.info().language:
+    if notebook.confirmed:
         run_cells()
     else:
         question = f"This notebook is for {notebook.language}. Run its cells as Python?"

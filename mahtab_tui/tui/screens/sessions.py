@@ -186,7 +186,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self._shown = "", ""
             self.fetcher.forget("preview")
             self._preview.show([])
-            return Content("" if self._searching else self._empty_text())
+            waits = self._searching or self._unindexed  # also after a failure
+            return Content("" if waits else self._empty_text())
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed

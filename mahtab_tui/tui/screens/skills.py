@@ -147,7 +147,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._preview.show("")
             if self._count is None:
                 return Content("Reading the skills …")
-            nothing = "There are no skills. /help skills says how to write one."
+            nothing = "There are no skills. mahtab-tui skills new NAME creates one."
             return Content("No skill matches." if self.typed else nothing)
         content = "" if row.broken else f"\n\n---\n\n{row.content}"
         self._preview.show(f"{row.description}{content}")
