@@ -357,8 +357,8 @@ async def test_process_of_a_killed_host_ends() -> None:
 
     def works() -> bool:
         nonlocal process
-        for process in descendants(host.pid):
-            with contextlib.suppress(FileNotFoundError):  # another one, which has ended
+        with contextlib.suppress(FileNotFoundError):  # another one, which has ended
+            for process in descendants(host.pid):
                 if ticks(process) > 30:
                     return True
         return False
