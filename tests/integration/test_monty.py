@@ -333,7 +333,7 @@ import asyncio
 from mahtab_tui.sandbox import monty
 from mahtab_tui.sandbox.base import Text
 
-monty.LONGEST = 2.0
+monty.LONGEST = 10.0
 
 class Node:
     def send(self, name, args): ...
