@@ -159,7 +159,7 @@ ANSWERS: dict[str, Any] = {
         "why": "",
         "usage": [1, 10, 0.0, 0.1],
         "spans": [],
-        "packed": None,
+        "packed": "",
     },
     "usage": "a  b\n1  2",
 }
