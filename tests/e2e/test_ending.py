@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -347,3 +347,21 @@ def test_a_question_without_a_screen_leaves_nothing_behind(
         assert program.wait() == -number
     wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
+
+
+def test_child_of_a_cell_ends_with_a_question_without_a_screen(
+    project: Path, replay: Callable[..., str]
+) -> None:
+    code = (
+        "import pathlib, signal, subprocess\np = subprocess.Popen(['sleep', '1000'])\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\npathlib.Path('new').write_text(str(p.pid))\n"
+        "pathlib.Path('new').rename('child'); p.wait()"
+    )
+    model = replay(f"```python\n{code}\n```")
+    with piped("ask", "go", "--model", model, "--approval", "auto") as program:
+        program.stdin.close()
+        wait_for((project / "child").exists)
+        child = int((project / "child").read_text())
+        os.kill(program.pid, signal.SIGTERM)
+        assert program.wait() == -signal.SIGTERM
+        wait_for(lambda: not alive(child), 20)

@@ -306,3 +306,15 @@ def test_disabled_setting_leaves_modules_loaded(begin: Make, project: Path) -> N
     cells.run("import mine")
     write(project / "mine.py", "x = 2\n", 2_000)
     assert cells.text("mine.x") == "1\n"
+
+
+def test_activating_a_non_interpreter_leaves_the_kernel_and_its_names(cells: Cells) -> None:
+    cells.run("x = 1")
+    with pytest.raises(KernelError):
+        cells.kernel.activate(executable(Path("sh").absolute(), "#!/bin/sh\nexit 4"))
+    assert cells.text("x") == "1\n"
+
+
+def test_startup_file_ending_the_process_ends_only_one(begin: Make) -> None:
+    cells = begin("import os; os._exit(3)")
+    assert cells.text("40 + 2") == "42\n"
