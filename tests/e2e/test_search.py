@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -146,3 +147,14 @@ def test_a_resumed_session_shows_its_searches(
     first.idle()
     assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
+
+
+def test_limited_encoding_loses_no_answer(replay: Callable[..., str]) -> None:
+    result = subprocess.run(
+        [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("drei Äpfel")],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        timeout=60,
+    )
+    assert (result.returncode, result.stdout) == (0, b"drei \\xc4pfel\n"), result.stderr

@@ -379,3 +379,23 @@ def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> 
     os.kill(screen.pid, signal.SIGCONT)
     screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()", "▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
     assert screen.raw.count(STARTED) == 1
+
+
+def test_unknown_session_is_reported(start: Start) -> None:
+    screen = start("--resume", "zzz")
+    screen.wait("no session")
+    assert screen.wait_end() == 2
+
+
+def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: Path) -> None:
+    script = project / "script.py"
+    script.write_text(
+        "import os\nfrom mahtab_tui import run_repl\nfrom mahtab_tui.tui.app import MahtabApp\nrun = MahtabApp.run\n"
+        "def and_more(self):\n    run(self)\n    os.write(2, b'\\x1b]52;c;aGFja2Vk\\x07late words\\n')\n"
+        "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
+    )
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+        screen.idle()
+        screen.press("ctrl+d")
+        screen.wait("late words")
+        assert b"aGFja2Vk" not in screen.raw

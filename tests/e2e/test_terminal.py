@@ -423,3 +423,28 @@ def test_installed_command_filters_its_arguments(project: Path) -> None:
         raw = ended(screen)
     assert b"There is no file, folder or command" in raw
     assert driven(raw) == []
+
+
+def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
+    screen = start(env={"EDITOR": "false"}).idle()
+    screen.type("print(40")
+    screen.press("ctrl+g")
+    screen.wait("exit code 1")
+    screen.wait(r"❯ print\(40")
+
+
+def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
+    screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
+    screen.enter("!vim", "lent to vim")
+    screen.press("ctrl+c")
+    screen.wait("interrupted")
+    assert is_alone(screen)
+    screen.enter("x", "exit code 3")
+    screen.enter("6 * 7", r"\b42\b")
+
+
+def test_model_named_on_the_command_line_cannot_write_the_clipboard(start: Start) -> None:
+    name = f"ollama:\x1b]52;c;{COPIED}\x07x"
+    screen = start("--model", name)
+    screen.wait("ollama:x")
+    assert driven(bytes(screen.raw)) == []

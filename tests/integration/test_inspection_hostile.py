@@ -367,3 +367,24 @@ def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
 
         wait_for(was_late)
         assert own.cells.run("print(len(made))").output == "0\n"
+
+
+@pytest.mark.parametrize("condition", ["> 5 bananas", "> 99999999999999999999999999 s", "= soon"])
+def test_unreadable_timedelta_condition_is_refused(odd: Looking, condition: str) -> None:
+    odd.run("spans = pd.to_timedelta([1, 2], unit='h').to_numpy()")
+    with pytest.raises(KernelError, match="cannot be compared with values of timedelta64"):
+        odd.table("spans", 0, c0=condition)
+
+
+def test_sorting_emits_no_warnings(odd: Looking) -> None:
+    odd.run(
+        "import warnings; warned = []; warnings.showwarning = lambda *about: warned.append(about); warnings.simplefilter('always')"
+    )
+    odd.run("t = pa.table({'a': [2.0, None, float('nan'), 1.0]})")
+    assert odd.table("t", sort=(0, True)).positions == (0, 3, 2, 1)
+    assert odd.cells.run("print(warned)").output == "[]\n"
+
+
+def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:
+    odd.run("def f(): pass\nf.__doc__ = 'x' * 300_000_000")
+    assert len(odd.look.source(named("f")).doc) == 400_000

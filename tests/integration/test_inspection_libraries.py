@@ -251,3 +251,14 @@ def test_missing_numpy_is_explained_in_a_sentence() -> None:
             KernelError, match="needs numpy, which the kernel's environment does not have"
         ):
             figures(made, "v")
+
+
+def test_image_without_pixels_does_not_crash(looked: Looking) -> None:
+    looked.run("image = Image.new('RGB', (0, 5))")
+    with pytest.raises(KernelError):
+        looked.look.picture(named("image"))
+
+
+def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
+    looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
+    assert looked.look.open(named("image")).views[0] != "picture"

@@ -279,3 +279,16 @@ def meanwhile(cells: Cells, work: Callable[[], object], code: str) -> CellResult
         result = cells.run_until("go", lambda: done.append(pool.submit(work)), code)
         done[0].result()
     return result
+
+
+def test_internal_requests_leave_the_history_alone(cells: Cells) -> None:
+    cells.run("1 + 1")
+    cells.kernel.variables()
+    cells.kernel.complete("le", 2)
+    assert cells.run("In[-2:]").output == "['1 + 1', 'In[-2:]']\n"
+    assert cells.run("Out[max(Out)]").status is Status.OK
+
+
+def test_cleared_output_is_replaced(cells: Cells) -> None:
+    code = "from IPython.display import clear_output\nfor n in range(3):\n    print('step')\n    print(n)\n    clear_output(wait=True)\nprint('end')"
+    assert cells.run(code).output == "end\n"

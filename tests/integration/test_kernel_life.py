@@ -327,3 +327,8 @@ def test_cells_of_several_threads_run_one_after_another(cells: Cells) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]
+
+
+def test_startup_file_ending_the_process_ends_only_one(begin: Make) -> None:
+    cells = begin("import os; os._exit(3)")
+    assert cells.text("40 + 2") == "42\n"

@@ -238,3 +238,15 @@ def test_non_variables_do_not_appear_in_the_namespace_pane(
         if isinstance(record, records.Namespace) and record.restored
     ]
     assert [change.name for record in restored for change in record.changes] == ["items"]
+
+
+def test_screen_resize_does_not_count_as_a_change(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    it.run("import os; items = [1]", "items.append(2)")
+    it.session.kernel.set_size(50, 10)
+    assert it.value("os.environ['COLUMNS']") == "'50'"
+    assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
+    it.session.undo.undo(2)
+    assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"

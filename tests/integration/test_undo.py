@@ -394,3 +394,10 @@ def test_every_python_version_supports_undo(python: str, project: Path) -> None:
         assert cells.text(look) == before
     finally:
         kernel.close()
+
+
+def test_self_reference_and_removed_items_keep_their_identity(
+    cells: Cells,
+) -> None:
+    undone(cells, "v = [[1]]; v.append(v); inner = v[0]", "del v[0]; v.append(5); inner.append(9)")
+    assert cells.text("v[0] is inner, v[1] is v, len(v), inner") == "(True, True, 2, [1])\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -176,3 +178,17 @@ def test_project_itself_is_editable_when_installed(
     assert steps.commands == [
         ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
     ]
+
+
+def test_unwritable_configuration_is_left_unchanged(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".mcp.json").write_text("{}")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SettingsError, match="No space left on device"):
+        install("claude-code", project)
+    assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]

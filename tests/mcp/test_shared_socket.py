@@ -194,6 +194,28 @@ async def test_several_agents_do_not_lose_or_mix_anything(share: Share, project:
     assert len(set(outputs)) == 30
 
 
+def test_program_short_of_descriptors_still_lets_agents_in_later(share: Share) -> None:
+    it = share()
+    listener = it.server._listener
+
+    class Exhausted:
+        failed = False
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            if not self.failed:
+                self.failed = True
+                raise OSError(24, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(listener, name)
+
+    it.server._listener = exhausted = Exhausted()  # type: ignore[assignment]
+    for _ in range(2):
+        assert [session.name for session in running_sessions()] == ["moon"]
+    assert exhausted.failed
+
+
 def test_listing_sessions_does_not_remove_a_socket_being_opened(
     share: Share, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -282,3 +282,14 @@ async def test_wrong_setting_gives_one_sentence() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "MAHTAB_APPROVAL" in done.stderr
+
+
+async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
+    (tmp_path / "pytest.py").write_text(
+        "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
+    )
+    async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
+        group.start_soon(lambda: a.call("pkg", action="test", packages=[]))
+        await until(lambda: "collects" in a.reports)
+        assert "coll" not in a.reports
+        (tmp_path / "go").touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -243,3 +244,30 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         monkeypatch.setattr(app.session, "submit", submit)
         await pilot.press("enter")
         assert (submitted, app.editor.mode, app.editor.text) == ([question], "python", "draft = 1")
+
+
+async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press(*"abc", "ctrl+c")
+    assert app.editor.text == ""
+    await pilot.press("ctrl+z")
+    assert app.editor.text == "abc"
+
+
+async def test_input_that_cannot_be_written_for_the_editor_stays(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    await pilot.pause()
+    app.editor.text = "kept"
+    await pilot.press("f4")
+    await until(
+        pilot,
+        lambda: any(
+            "cannot be written to a file" in notification.message
+            for notification in app._notifications
+        ),
+    )
+    assert app.editor.text == "kept"

@@ -330,3 +330,12 @@ async def test_removed_panes_are_not_laid_out(app: MahtabApp, pilot: Pilot[int])
     await drawn(pilot)
     await app.query_one("#side").remove()  # as where the application closes
     await pilot.pause()
+
+
+async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("f2", *"/clear me", "enter")
+    await pilot.pause()
+    assert any("/clear" in notification.message for notification in app._notifications)
+    assert app.editor.text == "/clear me"

@@ -236,3 +236,9 @@ async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     assert actions(pilot) == [("cancelled", 5)]
     assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b", "c", "d", "e"]
     assert queue_row_of(pilot).size.height == 4
+
+
+async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("enter")
+    assert actions(pilot) == [("answered", "1", "")]

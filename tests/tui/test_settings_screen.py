@@ -306,3 +306,17 @@ async def test_screen_survives_deletion_of_its_start_folder(
         await app.run_action(f"command('{command}')")
         await pilot.pause()
         assert notifications == ["The folder in which the program was started no longer exists."]
+
+
+async def test_changes_are_serialised(
+    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await chosen(pilot, "reload")
+    await until(pilot, lambda: app.session.settings.reload)
+    await pilot.press("enter")
+    await pilot.pause(0.1)
+    assert app.session.settings.reload
+    may_write.set()
+    await until(
+        pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
+    )

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from rich.style import Style
 from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
@@ -54,15 +53,6 @@ def pane_of(pilot: Pilot[None]) -> TranscriptPane:
 
 def blocks(pane: TranscriptPane) -> list[int]:
     return [count for row in shown(pane) if (count := row.count("▀"))]
-
-
-def styles(pane: TranscriptPane) -> set[Style | None]:
-    return {
-        segment.style
-        for y in range(pane.size.height)
-        for segment in pane.render_line(y)
-        if "▀" in segment.text
-    }
 
 
 async def test_picture_space_is_reserved_before_drawing(drawing: BlockedDrawing) -> None:

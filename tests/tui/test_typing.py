@@ -411,3 +411,12 @@ async def test_random_input_raises_no_error(
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
     await run(seed, 60)
+
+
+async def test_screen_that_closes_at_once_swallows_no_key(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    bunch(app, *"1", "ctrl+p", "escape")
+    await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
+    await pilot.press("2")
+    assert app.editor.text == "12"

@@ -315,3 +315,22 @@ def test_long_hostile_content_is_handled_quickly() -> None:
     blanks, escapes = "<" + " " * 1_000_000, "&" + "amp;" * 250_000
     assert defuse(blanks + escapes) == blanks + escapes
     assert escape_tags(blanks, "text") == blanks
+
+
+def test_the_configuration_of_the_process_does_not_reach_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*args: object, **kwargs: object) -> logging.LogRecord:
+        raise RuntimeError
+
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    monkeypatch.setattr(logging, "_logRecordFactory", broken)
+    logging.disable(logging.CRITICAL)
+    try:
+        logging.config.dictConfig({"version": 1, "disable_existing_loggers": True})
+        emit(log, tags.USER_REPL_IN, "heard", cell=1)
+    finally:
+        logging.disable(logging.NOTSET)
+        close_logging(log)
+    assert texts(store.records) == ["heard"]

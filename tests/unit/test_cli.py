@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import stat
 import sys
 import tomllib
 from io import BytesIO, TextIOWrapper
@@ -307,3 +308,17 @@ def test_full_disk_is_reported(
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "cannot be written to" in doctor._home()
+
+
+def test_link_stays_a_link_and_file_permissions_stay(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
+    real.chmod(0o644)
+    path = home / ".mahtab" / "config.toml"
+    path.parent.mkdir()
+    path.symlink_to(real)
+    assert run_config("set", "max_turns", "4").exit_code == 0
+    assert path.is_symlink()
+    assert real.read_bytes() == b"max_turns = 4\r\n# end\r\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o644

@@ -523,3 +523,21 @@ def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
     assert "df" in mentioned_names("print(df")
     assert "_" not in mentioned_names("for _ in x: pass")
     assert "_" in mentioned_names("_ + 1")
+
+
+def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
+    one, other = f"{'a' * 24}-one-{'b' * 24}", f"{'a' * 24}-or-another-{'b' * 24}"
+    assert typed(one, other).mask(f"{one} {other} {one}") == f"{MASK} {MASK} {MASK}"
+
+
+def test_sessions_do_not_share_typed_secrets() -> None:
+    assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
+    assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
+
+
+def test_short_secret_streamed_by_letters_is_not_shown() -> None:
+    stream = MaskedStream(typed("hunter2"))
+    shown = "".join(map(stream.feed, "it is hunter2 indeed")) + stream.finish()
+    assert MASK in shown
+    assert "hun" not in shown
+    assert shown.endswith(" indeed")

@@ -403,3 +403,16 @@ def test_drawn_widget_text_is_printable_and_keeps_its_width(text: str) -> None:
     assert drawn.text == re.sub(r"[\x00-\x1f\x7f-\x9f\u202e\u2066]", "", strip.text)
     assert sum(segment.cell_length for segment in drawn) == strip.cell_length
     assert not any(segment.style and segment.style.link for segment in drawn)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1\r\ny = 2\r\n",
+        "def f():\n\treturn 1\n\x0c\ndef g(): ...",
+        "x = 'é 漢字 می\u200cخواهم'",
+        "",
+    ],
+)
+def test_ordinary_python_characters_are_accepted(code: str) -> None:
+    assert refusal(code) == ""

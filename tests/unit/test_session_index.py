@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import records
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.session_index import (
     STEP,
@@ -319,3 +319,19 @@ def test_unreadable_records_are_counted(path: Path) -> None:
     assert preview(path, "s")[-1].text == "1 records cannot be read."
     assert found(path, "apples") == []
     delete_session(path, "s")
+
+
+def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    with pytest.raises(StoreError, match="Nothing of this session is saved yet"):
+        rename_session(path, "s", "Early")
+    store.append(cell(1, "first = 1")[0])
+    with pytest.raises(StoreError, match="Nothing of this session is saved yet"):
+        rename_session(path, "other", "Other")
+    rename_session(path, "s", "Mine")
+    store.append(question("A question?"))
+    store.close()
+    assert listed(path)[0].title == "Mine"
+    assert (found(path, "mine"), found(path, "question")) == (["s"], ["s"])
+    delete_session(path, "s")
+    assert index_rows(path) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import string
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -425,3 +426,24 @@ def test_names_are_refused_exactly_where_the_specification_refuses_them(name: st
         and name[-1] != "-"
     )
     assert (not name_problem(name)) is by_the_words
+
+
+def test_pipe_replacing_a_file_does_not_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(path := tmp_path / "pipe" / "SKILL.md")
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
+    waits = threading.Event()
+
+    def end_the_wait() -> None:
+        waits.set()
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+
+    watch = threading.Timer(20, end_the_wait)
+    watch.start()
+    try:
+        assert len(load(tmp_path)[1]) == 1
+    finally:
+        watch.cancel()
+    assert not waits.is_set()

@@ -3,6 +3,7 @@ or the disk."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import signal
@@ -512,3 +513,41 @@ def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> N
         path.parent.chmod(0o700)
     assert done.stdout.startswith("['s'] ['hello there']\ns  ")
     assert done.returncode == 0
+
+
+def test_failed_fork_leaves_nothing(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    store.close()
+    spoil(
+        path, "create trigger full before insert on session begin select raise(abort, 'full'); end"
+    )
+    with pytest.raises(StoreError, match="full"):
+        fork_session(path, "s", "copy")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select distinct session from record").fetchall() == [("s",)]
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
+def test_non_text_values_are_shown_as_far_as_readable(path: Path, text: object) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    store.append(cell(1, "one"))
+    store.close()
+    spoil(path, "update record set text = ?", text)
+    spoil(
+        path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text
+    )
+    spoil(
+        path,
+        "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))",
+    )
+    rows = list_sessions(path)
+    assert [(row.started, row.last) for row in rows] == [(0.0, 0.0), (1.0, 2.0)]
+    assert rows[1].id.endswith("A")
+    (record,) = load_records(path, "s").records
+    assert isinstance(record[1].text, str)
+    if isinstance(text, bytes):
+        spoil(path, "update session set first = cast(? as text) where id = 's'", text)
+        spoil(path, "update record set text = cast(? as text), attrs = '{}'", text)
+        assert "\N{REPLACEMENT CHARACTER}" in list_sessions(path)[0].first
+        assert "\N{REPLACEMENT CHARACTER}" in load_records(path, "s").records[0][1].text

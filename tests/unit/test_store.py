@@ -476,3 +476,14 @@ def test_the_log_of_a_search_is_read() -> None:
         5,
     )
     assert tree.used.calls == 2
+
+
+def test_only_the_restarted_answer_is_stored() -> None:
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    about = {"turn": 1, "step": 0, "party": "claude"}
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
+    close_logging(log)
+    assert [record.text for record in store.partials.values()] == ["Hello from"]

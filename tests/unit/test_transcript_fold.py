@@ -508,3 +508,8 @@ def test_attachments_appear_under_their_question() -> None:
     [question] = transcript.entries
     assert isinstance(question, Question)
     assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]
+
+
+def test_a_call_can_be_hidden_from_the_model() -> None:
+    transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
+    assert transcript.entries[0].removed == "hidden"

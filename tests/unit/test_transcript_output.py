@@ -512,3 +512,9 @@ def test_old_pictures_are_freed_and_their_text_stays(
         [""],
         ["image/png"],
     ]
+
+
+def test_truncated_table_has_a_note() -> None:
+    found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
+    assert sum(map(len, found.body)) < 110_000
+    assert found.notes == ["… the rest of the table is left out …"]

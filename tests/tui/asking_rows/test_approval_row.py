@@ -552,3 +552,43 @@ async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pil
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
     await approve(pilot)
+
+
+async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).fold(tags.APPROVAL, "", request="0", state="run")
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
+    assert row_of(pilot).display
+    await pilot.press("y")
+    assert actions(pilot) == [decided("run")]
+
+
+async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    pilot.app.post_message(AppBlur())
+    await pilot.pause()
+    await ask(pilot)
+    pilot.app.post_message(AppFocus())
+    await pilot.pause()
+    await write(pilot, "y")
+    assert app_of(pilot).editor.text == "halfy"
+    assert actions(pilot) == []
+
+
+async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
+    await ask(pilot, "x")
+    await pilot.press("e")
+    wait_a_second(pilot)
+    await pilot.press("backspace", "enter")
+    assert actions(pilot) == []
+
+
+async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "e2")
+    await pilot.press("escape")
+    wait_a_second(pilot)
+    await pilot.press("e")
+    wait_a_second(pilot)
+    await pilot.press("enter")
+    assert actions(pilot) == [decided("run", code="x = 1\nx2")]
