@@ -226,3 +226,9 @@ async def test_figures_are_returned_as_pictures(monkeypatch: pytest.MonkeyPatch)
         ):
             result = await a.call("eval", code=code)
             assert [part.type for part in result.content].count("image") == 1, code
+
+
+async def test_last_line_reaches_progress_without_control_sequences() -> None:
+    async with agent() as a:
+        await a.eval("import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)")
+        assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in a.reports)
