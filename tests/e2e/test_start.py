@@ -55,6 +55,7 @@ REFUSED = {
     "ask x --model replay:broken.jsonl": "broken.jsonl, line 2",
     "ask x --model claude": "not on the PATH",
     "ask ' '": "Give a question",
+    "ask x --model demo --set kernel=jupyter+http://hub?token=x": "give jupyter:NAME or existing:CONNECTION.json.",
     "ask x --load none.csv": "There is no file none.csv.",
     "ask x --model demo --load none.csv": "There is no file none.csv.",
     "ask x --approval always": "--approval: input should be 'ask', 'review' or 'auto'",
