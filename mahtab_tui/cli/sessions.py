@@ -287,7 +287,9 @@ def remove(
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
-            typer.confirm(f'Delete the session "{heading}" ({row.id}) for good?', abort=True)
+            typer.confirm(
+                f'Delete the session "{heading}" ({one_line(row.id)}) for good?', abort=True
+            )
         remove_session(row)
     echo(f"Deleted session {row.id}.")
 

@@ -363,7 +363,11 @@ class _Login:
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a request of a browser, which may be on a hostile page."""
         with contextlib.suppress(
-            TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+            TimeoutError,
+            OSError,
+            ValueError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
         ):
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")

@@ -33,9 +33,11 @@ from mahtab_tui.settings.sources import (
     ENV_FILE,
     PREFIX,
     SettingsError,
+    UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
     config_files,
+    describe_removed,
     find_origin,
     home_folder,
     mcp_json_file,
@@ -354,7 +356,8 @@ def load_settings(**given: Any) -> Settings:
         settings._given.update(given)
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
-            *(each.sentence for each in found),
+            *(_check_untrusted(each).sentence for each in found),
+            *describe_removed(),
             *read_mcp_json(mcp_json_file()).problems,
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
@@ -381,6 +384,19 @@ def load_settings(**given: Any) -> Settings:
 def _key(error: ValidationError) -> str:
     setting, *inside = error.errors()[0]["loc"]
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
+
+
+def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
+    """Check values that are not trusted yet, so that errors in them are reported too."""
+    draft = Settings.model_construct()
+    for key, value in settings.values.items():
+        try:
+            setattr(draft, key, value)
+        except ValidationError as error:
+            raise SettingsError(
+                f"{settings.path}: {_key(error)}: {first_problem(error)}."
+            ) from None
+    return settings
 
 
 def first_problem(error: ValidationError) -> str:

@@ -32,7 +32,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
 )
-"""A file that still names one is read without it."""
+"""A file that still names one is read without it, and the user is told."""
 
 _APPEARANCE = frozenset({"theme", "pictures"})
 
@@ -326,6 +326,17 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
         for file in settings_files(settings_cls)
     ]
     return [each for each in found if each.values]
+
+
+def describe_removed() -> list[str]:
+    """Return a sentence for each configuration file that names removed settings. Raises
+    `SettingsError`."""
+    found = ((path, REMOVED & read_config(path).keys()) for path in config_files(project_folder()))
+    return [
+        f"{path} sets {', '.join(sorted(keys))}, which this program no longer knows; you can delete it there."
+        for path, keys in found
+        if keys
+    ]
 
 
 def find_origin(

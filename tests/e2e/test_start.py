@@ -49,12 +49,13 @@ def write_replay(path: Path, *lines: object) -> str:
 
 REFUSED = {
     "": 'This needs a terminal. Without one, use: mahtab-tui ask "question".',
-    "watch": "This needs a terminal.",
+    "watch": "No session on a screen is of",
     "ask x --model nonsense": "There is no model 'nonsense'",
     "ask x --model replay:missing.jsonl": "missing.jsonl cannot be read",
     "ask x --model replay:broken.jsonl": "broken.jsonl, line 2",
     "ask x --model claude": "not on the PATH",
     "ask ' '": "Give a question",
+    "ask x --model demo --set kernel=jupyter+http://hub?token=x": "give jupyter:NAME or existing:CONNECTION.json.",
     "ask x --load none.csv": "There is no file none.csv.",
     "ask x --model demo --load none.csv": "There is no file none.csv.",
     "ask x --approval always": "--approval: input should be 'ask', 'review' or 'auto'",
@@ -75,7 +76,7 @@ REFUSED = {
     "--no-store --query Why?": "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
     "none.ipynb": "There is no file, folder or command none.ipynb.",
     "broken.ipynb": "broken.ipynb is not a notebook: it is not valid JSON.",
-    "old.ipynb": "old.ipynb has version 3 of the notebook format; only version 4 can be opened.",
+    "old.ipynb": "old.ipynb is not a notebook of version 4 of the format.",
     "it.ipynb more.md": "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
     "it.ipynb --notebook x.ipynb": "Only one file can be opened as cells: it.ipynb or x.ipynb.",
     "--notebook x.py": "--notebook writes a notebook: x.py must end in .ipynb.",
@@ -110,7 +111,7 @@ def test_wrong_arguments_give_one_sentence(project: Path, words: str) -> None:
         "old.ipynb": '{"nbformat": 3, "worksheets": []}',
     }.items():
         (project / name).write_text(text)
-    cold = words in ("", "watch", "--no-such-option")
+    cold = words in ("", "--no-such-option")
     done = run(*shlex.split(words), env={"PATH": "/usr/bin:/bin"}, cold=cold)
     assert (done.returncode, done.stdout) == (2, "")
     assert REFUSED[words] in done.stderr

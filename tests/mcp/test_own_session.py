@@ -35,6 +35,7 @@ from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.worker.frames import encode
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, wait_for
@@ -256,3 +257,18 @@ def worker_of(server: Piped, code: str) -> int:
     found = Path("pid")
     wait_for(found.exists)
     return int(found.read_text())
+
+
+async def test_answer_in_another_form_gives_one_sentence() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
+        await asyncio.to_thread(theirs.sendall, encode(welcome))
+        joined = await SessionConnection.connect(ours, "codex", Journal(Secrets()))
+        assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
+        call = asyncio.create_task(joined.call("kernel", KernelInfo))
+        assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)
+        theirs.sendall(encode({"op": "answer", "id": 1, "value": {"python": 3}}))
+        with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
+            await call
+        await joined.close()

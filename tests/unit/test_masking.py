@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masking import LONG, MASK, MaskedStream, MaskingFilter, Secrets, masked
@@ -523,6 +525,44 @@ def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
     assert "df" in mentioned_names("print(df")
     assert "_" not in mentioned_names("for _ in x: pass")
     assert "_" in mentioned_names("_ + 1")
+
+
+def test_two_keys_with_a_common_prefix_are_masked_completely() -> None:
+    log, handler = bus(
+        *load_settings(
+            api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
+        ).secrets()
+    )
+    frames = [[KEY, 1, "f", 1]]
+    emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, x{KEY}", detail=f"{KEY}-longer", frames=frames)
+    [record] = handler.records
+    assert record.text == f"{MASK}, x{MASK}"
+    assert (record.attrs["detail"], record.attrs["frames"]) == (MASK, [[MASK, 1, "f", 1]])
+
+
+OVERLAPPING = "ab-ab-aab"
+"""A key that goes on as it begins."""
+
+
+@given(
+    st.lists(
+        st.sampled_from([OVERLAPPING, OVERLAPPING[:6], OVERLAPPING[3:], "ab-", "a", "-"]),
+        max_size=6,
+    ).map("".join),
+    st.lists(st.integers(1, 6), min_size=1),
+)
+def test_any_stream_pieces_mask_the_key_and_lose_no_other_text(text: str, sizes: list[int]) -> None:
+    secret, whole = OVERLAPPING, f"{text}."
+    ends = list(itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(whole))))
+    shown = "".join(
+        streamed([whole[start:end] for start, end in itertools.pairwise([0, *ends])], secret)
+    )
+    assert secret not in shown
+    if secret not in whole:
+        assert shown == whole
+    else:
+        assert MASK in shown
+        assert shown.endswith(".")
 
 
 def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:

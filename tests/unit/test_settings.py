@@ -230,6 +230,14 @@ def test_a_wrong_configuration_names_file_and_key(
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize("value", ["3", '"sk-x"', "{openai = 3}"])
+def test_wrong_value_in_an_untrusted_file_gives_a_sentence(project: Path, value: str) -> None:
+    path = write(project / ".mahtab" / "config.toml", f"api_keys = {value}\n")
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    assert str(raised.value).startswith(f"{path}: api_keys")
+
+
 def test_invalid_json_variable_error_names_the_format(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,14 +258,15 @@ def test_deleted_working_folder_is_reported(
         load_settings()
 
 
-def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
-    write(
+def test_removed_settings_in_a_file_are_ignored_with_a_sentence(home: Path, project: Path) -> None:
+    path = write(
         home / ".mahtab" / "config.toml",
         'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',
     )
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
-    assert (settings.max_turns, settings.untrusted) == (7, ())
+    assert settings.max_turns == 7
+    assert [text.partition(",")[0] for text in settings.untrusted] == [f"{path} sets hook_seconds"]
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
