@@ -41,6 +41,7 @@ from mahtab_tui.settings.sources import (
     mcp_json_file,
     project_folder,
     read_mcp_json,
+    removed_settings,
     settings_files,
     variable_name,
 )
@@ -356,6 +357,7 @@ def load_settings(**given: Any) -> Settings:
         settings._untrusted = (
             *(each.sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
+            *removed_settings(Settings),
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_PROVIDER_SUFFIXES))

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
 )
-"""A file that still names one is read without it."""
+"""A file that still names one is read without it, and `removed_settings` says so."""
 
 _APPEARANCE = frozenset({"theme", "pictures"})
 
@@ -102,6 +102,17 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
     return f"there is no setting {key!r}. {hint}"
+
+
+def removed_settings(settings_cls: type[BaseSettings]) -> Iterator[str]:
+    """Yield a sentence for each file that names settings that are no longer there."""
+    found = [(str(path), set(read_config(path))) for path in config_files(project_folder())]
+    variables = DotEnvSettingsSource(settings_cls).env_vars
+    found.append((ENV_FILE, {key for key in REMOVED if variable_name(key).lower() in variables}))
+    for where, keys in found:
+        if gone := sorted(REMOVED & keys):
+            verb = "was" if len(gone) == 1 else "were"
+            yield f"{where} sets {', '.join(gone)}, which {verb} removed from the program."
 
 
 class McpJson(NamedTuple):

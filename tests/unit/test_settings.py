@@ -250,14 +250,19 @@ def test_deleted_working_folder_is_reported(
         load_settings()
 
 
-def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
-    write(
-        home / ".mahtab" / "config.toml",
-        'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',
-    )
+def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, project: Path) -> None:
+    path = home / ".mahtab" / "config.toml"
+    removed = "".join(f'{key} = "old"\n' for key in sorted(REMOVED))
+    write(path, f"max_turns = 7\n{removed}")
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
-    assert (settings.max_turns, settings.untrusted) == (7, ())
+    assert (settings.max_turns, settings.untrusted) == (
+        7,
+        (
+            f"{path} sets {', '.join(sorted(REMOVED))}, which were removed from the program.",
+            ".env sets hook_seconds, which was removed from the program.",
+        ),
+    )
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
