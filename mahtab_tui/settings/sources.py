@@ -224,7 +224,19 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 # Files
 
 
-logging.getLogger("dotenv.main").setLevel(logging.ERROR)  # it warns of a bad line at each reading
+_bad_lines: set[object] = set()
+
+
+def _report_bad_line(record: logging.LogRecord) -> bool:
+    """Reword the warning of python-dotenv about a bad line, and drop it when it comes again."""
+    bad = Path(ENV_FILE).absolute(), record.args
+    record.msg = f"mahtab-tui: {ENV_FILE}, line %s: not NAME=value; the line is ignored."
+    is_new = bad not in _bad_lines
+    _bad_lines.add(bad)
+    return is_new
+
+
+logging.getLogger("dotenv.main").addFilter(_report_bad_line)
 
 
 class SettingsFile(PydanticBaseSettingsSource):

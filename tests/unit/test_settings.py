@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -248,6 +250,20 @@ def test_deleted_working_folder_is_reported(
     folder.rmdir()
     with pytest.raises(SettingsError, match="no longer exists"):
         load_settings()
+
+
+def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
+    write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
+    trust_project()
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", "config"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
+    assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env"]
 
 
 def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, project: Path) -> None:
