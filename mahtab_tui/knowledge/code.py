@@ -3,7 +3,6 @@ a regular expression backtracks endlessly: a JSON request on stdin, JSON lines o
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -215,14 +214,6 @@ def search_code(
     )
 
 
-def list_files(
-    folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]
-) -> tuple[list[str], bool]:
-    """List source files, and tell whether some are missing. Raises `CodeError`."""
-    paths, ended = _run({"folder": str(folder), "most": most}, seconds, cancelled)
-    return paths, ended != "all"
-
-
 def _run(
     request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
@@ -298,13 +289,8 @@ def _cut(line: str) -> str:
 
 def main() -> None:
     request = json.load(sys.stdin)
-    found: Iterable[Any] = (  # patterns in a ``.gitignore`` may backtrack, too
-        itertools.islice(source_files(Path(request["folder"])), request["most"])
-        if "most" in request
-        else matches(request)
-    )
     room = request["characters"]
-    for each in found:
+    for each in matches(request):
         line = json.dumps(each)
         room -= len(line)
         print(line if room > 0 else "null", flush=True)

@@ -30,7 +30,7 @@ INDEXED = 20_000
 QUERY_WORDS = 12
 """Words of a query: the longest, which are the most specific."""
 
-_SEARCH = "SELECT name, -bm25(skill, 10.0, 5.0, 1.0) FROM skill WHERE skill MATCH ?"
+_SEARCH = "SELECT rowid, -bm25(skill, 10.0, 5.0, 1.0) AS score FROM skill WHERE skill MATCH ? ORDER BY score DESC, rowid LIMIT 500"
 _WORDS = re.compile(r"\w+")
 _COMMON = frozenset(
     "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
@@ -51,6 +51,7 @@ class SkillsIndex:
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._lock = threading.Lock()
         self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
+        self._names = list(self._skills)
         self._database = _filled(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
@@ -81,18 +82,22 @@ class SkillsIndex:
 
     def _found(self, query: str) -> list[tuple[str, float]]:
         with self._lock:
-            return self._database.execute(_SEARCH, (query,)).fetchall()
+            rows = self._database.execute(_SEARCH, (query,)).fetchall()
+        return [(self._names[row], score) for row, score in rows]
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     database.execute(
-        "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, tokenize='porter unicode61 remove_diacritics 2')"
+        "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
     )
     database.execute("BEGIN")
     database.executemany(
-        "INSERT INTO skill VALUES (?, ?, ?)",
-        ((skill.name, skill.description, skill.content[:INDEXED]) for skill in skills),
+        "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)",
+        (
+            (row, skill.name, skill.description, skill.content[:INDEXED])
+            for row, skill in enumerate(skills)
+        ),
     )
     database.execute("COMMIT")
     return database

@@ -91,9 +91,9 @@ class SemanticIndex:
                 known = {key: known[key] for key in texts}
                 table = np.stack([row for _, row in known.values()])
                 self._known[kind] = known, table
-            (vector,) = _unit([self._embeddings.embed_query(self._mask(query)[:_LONGEST])])
+            keys = list(known)
+        (vector,) = _unit([self._embeddings.embed_query(self._mask(query)[:_LONGEST])])
         best = np.argsort(-(table @ vector), kind="stable")[:NEAREST]
-        keys = list(known)
         return [keys[row] for row in best.tolist()]
 
 

@@ -235,7 +235,7 @@ def not_run_note(block: int, *, undone: bool = False) -> str:
 def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "") -> str:
     """Ask for a summary. before: the earlier one. turns: (type, text) of each message. keep: what
     the person wants it to keep."""
-    names = {"human": "person", "ai": "assistant"}
+    names = {"human": "person", "ai": "assistant", "tool": "tool"}
     escaped = [
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
         for kind, text in turns

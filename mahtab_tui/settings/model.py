@@ -37,12 +37,12 @@ from mahtab_tui.settings.sources import (
     ValueOrigin,
     all_untrusted_settings,
     config_files,
-    describe_removed,
     find_origin,
     home_folder,
     mcp_json_file,
     project_folder,
     read_mcp_json,
+    removed_settings,
     settings_files,
     variable_name,
 )
@@ -357,8 +357,8 @@ def load_settings(**given: Any) -> Settings:
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
             *(_check_untrusted(each).sentence for each in found),
-            *describe_removed(),
             *read_mcp_json(mcp_json_file()).problems,
+            *removed_settings(Settings),
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_PROVIDER_SUFFIXES))

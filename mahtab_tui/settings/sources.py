@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
 )
-"""A file that still names one is read without it, and the user is told."""
+"""A file that still names one is read without it, and `removed_settings` says so."""
 
 _APPEARANCE = frozenset({"theme", "pictures"})
 
@@ -102,6 +102,16 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
     return f"there is no setting {key!r}. {hint}"
+
+
+def removed_settings(settings_cls: type[BaseSettings]) -> Iterator[str]:
+    """Yield a sentence for each file that names settings that are no longer there."""
+    found = [(str(path), set(read_config(path))) for path in config_files(project_folder())]
+    variables = DotEnvSettingsSource(settings_cls).env_vars
+    found.append((ENV_FILE, {key for key in REMOVED if variable_name(key).lower() in variables}))
+    for where, keys in found:
+        if gone := sorted(REMOVED & keys):
+            yield f"{where} sets {', '.join(gone)}, which this program no longer knows; you can delete it there."
 
 
 class McpJson(NamedTuple):
@@ -213,7 +223,19 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 # Files
 
 
-logging.getLogger("dotenv.main").setLevel(logging.ERROR)  # it warns of a bad line at each reading
+_bad_lines: set[object] = set()
+
+
+def _report_bad_line(record: logging.LogRecord) -> bool:
+    """Reword the warning of python-dotenv about a bad line, and drop it when it comes again."""
+    bad = Path(ENV_FILE).absolute(), record.args
+    record.msg = f"mahtab-tui: {ENV_FILE}, line %s: not NAME=value; the line is ignored."
+    is_new = bad not in _bad_lines
+    _bad_lines.add(bad)
+    return is_new
+
+
+logging.getLogger("dotenv.main").addFilter(_report_bad_line)
 
 
 class SettingsFile(PydanticBaseSettingsSource):
@@ -326,17 +348,6 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
         for file in settings_files(settings_cls)
     ]
     return [each for each in found if each.values]
-
-
-def describe_removed() -> list[str]:
-    """Return a sentence for each configuration file that names removed settings. Raises
-    `SettingsError`."""
-    found = ((path, REMOVED & read_config(path).keys()) for path in config_files(project_folder()))
-    return [
-        f"{path} sets {', '.join(sorted(keys))}, which this program no longer knows; you can delete it there."
-        for path, keys in found
-        if keys
-    ]
 
 
 def find_origin(

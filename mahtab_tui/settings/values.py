@@ -20,7 +20,6 @@ from mahtab_tui.settings.sources import (
     read_text,
     trust_record,
     untrusted_settings,
-    variable_name,
 )
 from mahtab_tui.system import replace_file
 
@@ -142,12 +141,6 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
         table, dot, name = key.strip().partition(".")
         given[table] = {**given.get(table, {}), name: value} if dot else value
     return given
-
-
-NEW_FILE = f"""\
-# Settings of mahtab-tui, as in: model = "demo". `mahtab-tui config` lists all.
-# The command line overrides variables (such as {variable_name("model")}), which override .env, a project's .mahtab/config.toml, and this file, in this order.
-"""
 
 
 def set_value(path: Path, key: str, value: Any) -> None:

@@ -58,6 +58,19 @@ def text(messages: list[tuple[str, str]]) -> str:
     return "\n".join(words for _, words in messages)
 
 
+def test_cell_hidden_before_the_question_is_not_sent(
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
+) -> None:
+    it = open_session("One.", "Two.")
+    it.run("print('sec' + 'ret')")
+    it.session.entries.hide("cell 1", True)
+    it.ask_and_wait("first?")
+    assert sent_messages[0] == [("human", "first?")]
+    it.session.entries.hide("cell 1", False)
+    it.ask_and_wait("second?")
+    assert "secret" in sent_messages[1][0][1]
+
+
 def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
     open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:

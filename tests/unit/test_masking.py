@@ -194,6 +194,12 @@ def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes]
             )
 
 
+def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
+    one, other = f"{'a' * 24}-one-{'b' * 24}", f"{'a' * 24}-or-another-{'b' * 24}"
+    assert typed(one, other).mask(f"{one} {other} {one}") == f"{MASK} {MASK} {MASK}"
+    assert typed(KEY, f"{KEY}-longer").mask(f"{KEY}-longer, x{KEY}") == f"{MASK}, x{MASK}"
+
+
 def test_truncated_or_wrapped_key_is_masked() -> None:
     assert redact(PROJECT_KEY, f"'{PROJECT_KEY[:30]}…") == f"'{MASK}…"
     assert (

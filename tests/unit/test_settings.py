@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -258,15 +260,36 @@ def test_deleted_working_folder_is_reported(
         load_settings()
 
 
-def test_removed_settings_in_a_file_are_ignored_with_a_sentence(home: Path, project: Path) -> None:
-    path = write(
-        home / ".mahtab" / "config.toml",
-        'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',
+def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> None:
+    write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
+    trust_project()
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", "config"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
+    assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
+    assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env"]
+
+
+GONE = "which this program no longer knows; you can delete it there."
+
+
+def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, project: Path) -> None:
+    path = home / ".mahtab" / "config.toml"
+    removed = "".join(f'{key} = "old"\n' for key in sorted(REMOVED))
+    write(path, f"max_turns = 7\n{removed}")
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
-    assert settings.max_turns == 7
-    assert [text.partition(",")[0] for text in settings.untrusted] == [f"{path} sets hook_seconds"]
+    assert (settings.max_turns, settings.untrusted) == (
+        7,
+        (
+            f"{path} sets {', '.join(sorted(REMOVED))}, {GONE}",
+            f".env sets hook_seconds, {GONE}",
+        ),
+    )
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
