@@ -258,6 +258,9 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             for row in rows.items():
                 await asyncio.to_thread(set_value, self._file, *row)
         except SettingsError as error:
+            if not at_once:
+                self._live.change(table, before)
+                raise
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
         origin = self._settings.origin(next(iter(rows)))
