@@ -352,3 +352,16 @@ def test_moments_are_compared_as_they_are_shown(libraries: Looking) -> None:
 def test_array_of_complex_numbers_has_no_figures(libraries: Looking) -> None:
     libraries.run("waves = np.array([1 + 2j, 3j])")
     assert libraries.look.array_figures(named("waves")).max == ""
+
+
+def test_wide_table_is_sent_with_all_columns_unless_the_user_limits_them(
+    frame: Looking,
+) -> None:
+    wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
+    assert ">c30<" in frame.cells.run(wide).displays[0].data
+    assert (
+        ">c30<"
+        not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})")
+        .displays[0]
+        .data
+    )
