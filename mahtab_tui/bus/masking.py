@@ -386,7 +386,7 @@ _STREAMS = 64
 
 _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
-    "replaces how batch pictures".split()
+    "batch pictures".split()
 )
 """Keys whose values are the program's own words, which are not masked."""
 _NAMES = frozenset({"name", "type", "was_type"})

@@ -570,10 +570,8 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     spans: Spans = ()
     chars: int = 0
     model: Word = ""
-    replaces: Annotated[Word | None, NULL] = None
-    limits: Mapping[str, float | None] | None = None
-    """Named as in `search.limits.Limits`; like the next two fields, only for the root."""
     cell: int | None = None
+    """Like the next field, only for the root."""
     source: Word | None = None
 
 
@@ -602,20 +600,6 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
     made: int | None = None
     state: Word = ""
     """First "waiting", then "run" or "refused"."""
-
-
-class SearchTouch(SearchRecord, tag="rlm-call", event="touch"):
-    """A node has read parts of the root's text, or passed them on."""
-
-    how: Word = ""
-    """One of "peek", "grep", "handed" and "answer"."""
-    spans: Spans = ()
-
-
-class SearchMemo(SearchRecord, tag="rlm-call", event="memo"):
-    """A node reuses another node's answer to the same query."""
-
-    of_node: Word = ""
 
 
 class SearchChatStream(SearchRecord, Stream, tag="rlm-chat-stream", in_store=False):
@@ -656,8 +640,6 @@ class SearchFinal(SearchRecord, tag="rlm-final"):
     duration: float | None = None  # seconds
     spans: Spans = ()
     """Parts of the root's text that support the answer."""
-    late: bool = False
-    """Whether nothing waits for the answer any more."""
 
 
 class Notice(Record, tag="notice"):

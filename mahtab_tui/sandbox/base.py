@@ -148,9 +148,6 @@ class Sandbox(Protocol):
         the code is interrupted, and a second later killed; the next turn then has no variables.
         Cancelling kills the process."""
 
-    def interrupt(self) -> None:
-        """Stop the running code by SIGINT, and by SIGKILL after 0.3 s if it still runs."""
-
     async def close(self) -> None:
         """Kill the process and release everything."""
 

@@ -68,7 +68,7 @@ class RunningTurn:
     final: bool = False
     """Whether the answer has come; what comes after it is ignored."""
     stopped: TurnStatus | None = None
-    """"interrupted" or "timed out" once it was asked to end."""
+    """"timed out" once it was asked to end."""
     killed: str = ""
     messages: int = 0
     received: int = 0
@@ -369,8 +369,6 @@ def _take_message(channel: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-INTERRUPT_GRACE = 0.3
-
 LIMIT_GRACE = 1.0
 """Seconds between the end of a turn's time and the kill."""
 
@@ -437,10 +435,6 @@ class ChildProcess(asyncio.Protocol):
             watching.cancel()
             self._end_turn()
         return self._result(turn, frame)
-
-    def interrupt(self) -> None:
-        if self._turn is not None:
-            self._stop("interrupted", INTERRUPT_GRACE)
 
     def kill(self, why: str = "") -> None:
         """Kill the process at once. why: for the turn's result."""
@@ -557,7 +551,7 @@ class ChildProcess(asyncio.Protocol):
             await asyncio.sleep(min(_CHECK_EVERY, left) or _CHECK_EVERY)
             self._account(turn)
             if turn.ran >= turn.seconds and turn.stopped is None:
-                self._stop("timed out", LIMIT_GRACE)
+                self._interrupt(turn)
 
     def _account(self, turn: RunningTurn) -> None:
         used = usage(self._forked.pid)
@@ -565,12 +559,11 @@ class ChildProcess(asyncio.Protocol):
         if used is not None and used.threads > THREADS:
             self.kill(f"it had more than {THREADS} threads")
 
-    def _stop(self, how: TurnStatus, grace: float) -> None:
-        assert self._turn is not None
-        self._turn.stopped = how
+    def _interrupt(self, turn: RunningTurn) -> None:
+        turn.stopped = "timed out"
         self._signal(signal.SIGINT)
-        self._loop.call_later(_AGAIN, self._interrupt_again, self._turn)
-        self._kill_after(grace)
+        self._loop.call_later(_AGAIN, self._interrupt_again, turn)
+        self._kill_after(LIMIT_GRACE)
 
     def _interrupt_again(self, turn: RunningTurn) -> None:
         if self._turn is turn and not turn.done.done():

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
@@ -23,7 +23,7 @@ from mahtab_tui.worker.sandbox.text import Final, to_plain_str
 from mahtab_tui.worker.sandbox.turns import TurnOutput
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot, ResourceLimits
+    from pydantic_monty import AsyncMonty, AsyncMontySession, ResourceLimits
 
 MODULES = (
     "re json math collections itertools functools datetime csv random bisect decimal dataclasses typing copy asyncio time hashlib base64 unicodedata"
@@ -42,27 +42,24 @@ GAPS = (
 PRELUDE = """\
 import re as _re
 
-_lines = _text.split("\\n")
-if _lines[-1] == "":
-    _lines.pop()
-
 def grep(pattern, context_lines=0, max_matches=100, text=None):
     if isinstance(context_lines, str):
         pattern, text = (context_lines, pattern) if len(pattern) > len(context_lines) else (pattern, context_lines)
         context_lines = 0
-    lines = _lines if text is None or text == _text else text.split("\\n")
+    lines = (_text if text is None else text).split("\\n")
+    if lines[-1] == "" and (text is None or text == _text):
+        lines.pop()
     if isinstance(pattern, str):
         try:
             pattern = _re.compile(pattern)
         except Exception as error:
             raise ValueError(repr(pattern) + " is not a regular expression: " + str(error))
-    most = len(lines) if max_matches is None else max_matches
     blocks = []
     count = 0
     for number, line in enumerate(lines):
         if pattern.search(line):
             count += 1
-            if count > most:
+            if max_matches is not None and count > max_matches:
                 print("[grep: stopped at max_matches=" + str(max_matches) + "; more lines match. max_matches=None returns all]")
                 break
             first = max(0, number - context_lines)
@@ -71,42 +68,21 @@ def grep(pattern, context_lines=0, max_matches=100, text=None):
                 blocks[-1][1] = last
             else:
                 blocks.append([first, last])
-    if lines is _lines:
-        _report(blocks)
     return ["\\n".join(lines[first : last + 1]) for first, last in blocks]
 
 def FINAL_VAR(variable):
     if isinstance(variable, str) and variable.isidentifier():
         raise NameError("FINAL_VAR cannot look up names here. Call FINAL(" + variable + ")")
     FINAL(variable)
-
-def _report(blocks):
-    spans = []
-    place = 0
-    done = 0
-    for first, last in blocks[:1000]:
-        while done < first:
-            place += len(_lines[done]) + 1
-            done += 1
-        start = place
-        while done <= last:
-            place += len(_lines[done]) + 1
-            done += 1
-        spans.append([start, place - 1])
-    if spans:
-        _matched(spans)
 """
 """Matching runs inside the sandbox, since a hostile pattern may take for ever. Needs `_text`."""
 
-
-T = TypeVar("T")
 
 _MOST = 1_000
 _MEMORY = 512 * 2**20
 LONGEST = 120.0
 """Seconds of run time after which a process ends by itself, because its host may have been
 killed."""
-_SUSPENSIONS = 1_000_000
 
 
 class MontySandboxes:
@@ -116,7 +92,6 @@ class MontySandboxes:
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
         self._starting = asyncio.Lock()
-        self._sandboxes: set[MontySandbox] = set()
 
     async def start(
         self,
@@ -129,147 +104,140 @@ class MontySandboxes:
         functions = make_names(text.text, "str", (), node, longest_answer, tools=tools)
         # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
         del functions["FINAL_VAR"], functions["SHOW_VARS"]
-        start = partial(self._session, text)
-        sandbox = MontySandbox(await start(), start, node, functions, self._sandboxes.discard)
-        self._sandboxes.add(sandbox)
+        sandbox = MontySandbox(partial(self._session, text), node, functions)
+        await sandbox.open()
         return sandbox
 
     async def close(self) -> None:
-        for sandbox in list(self._sandboxes):
-            await sandbox.close()
         if self._pool is not None:
             await self._pool.__aexit__(None, None, None)
             self._pool = None
 
     async def _session(self, text: Text) -> AsyncMontySession:
-        from pydantic_monty import MontyError
+        from pydantic_monty import AsyncMonty, MontyError
 
-        pool = await self._running_pool()
         limits: ResourceLimits = {
             "max_memory": _MEMORY + 4 * 4 * len(text.text),
-            "max_suspensions": _SUSPENSIONS,
+            "max_suspensions": 1_000_000,
             "max_turn_duration_secs": LONGEST,
         }
-        session = pool.checkout(limits=limits)
+        session: AsyncMontySession | None = None
         try:
+            async with self._starting:
+                if self._pool is None:
+                    pool = AsyncMonty(max_processes=_MOST, max_checkouts_per_worker=1)
+                    await pool.__aenter__()
+                    self._pool = pool
+            session = self._pool.checkout(limits=limits)
             await session.__aenter__()
             await session.feed_run(PRELUDE, inputs={"_text": text.text, **_variables(text)})
         except BaseException as error:
-            await _end(session)
+            if session is not None:
+                await _end(session)
             if isinstance(error, MontyError | OSError):
                 raise SandboxError(f"A sandbox did not start: {error}") from error
             raise
         return session
 
-    async def _running_pool(self) -> AsyncMonty:
-        from pydantic_monty import AsyncMonty, MontyError
-
-        async with self._starting:
-            if self._pool is None:
-                pool = AsyncMonty(max_processes=_MOST, max_checkouts_per_worker=1)
-                try:
-                    await pool.__aenter__()
-                except (MontyError, OSError) as error:
-                    raise SandboxError(f"Monty does not start: {error}") from error
-                self._pool = pool
-            return self._pool
-
 
 class MontySandbox:
     def __init__(
         self,
-        session: AsyncMontySession,
         start: Callable[[], Awaitable[AsyncMontySession]],
         node: _MontyHost,
         functions: dict[str, Any],
-        on_close: Callable[[MontySandbox], None],
     ) -> None:
-        self._session: AsyncMontySession | None = session
         self._start = start
         self._node = node
-        self._names = {**functions, "help": self._help, "_matched": self._matched}
-        self._on_close = on_close
+        self._functions = {**functions, "help": self._help}
+        self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
         self._output = TurnOutput()
-        self._left = 0.0
+
+    async def open(self) -> AsyncMontySession:
+        if self._session is None:
+            self._session = await self._start()
+        return self._session
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         begun = time.monotonic()
-        self._left = seconds
-        self._running = asyncio.get_running_loop().create_task(self._turn(code))
+        self._running = asyncio.ensure_future(self._turn(code, seconds))
         try:
             await asyncio.wait([self._running])
-        except asyncio.CancelledError:
-            self._running.cancel()
-            raise
         finally:
+            self._running.cancel()
             if not self._running.done() or self._running.cancelled():
                 await self._kill()
         status = "killed" if self._running.cancelled() else self._running.result()
         output, self._output = self._output, TurnOutput()
         return TurnResult(status, output.text(), output.chars, time.monotonic() - begun)
 
-    def interrupt(self) -> None:
+    async def close(self) -> None:
         if self._running is not None:
             self._running.cancel()
-
-    async def close(self) -> None:
-        self._on_close(self)
-        self.interrupt()
         await self._kill()
 
-    async def _turn(self, code: str) -> TurnStatus:
+    async def _turn(self, code: str, seconds: float) -> TurnStatus:
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         try:
-            if self._session is None:
-                self._session = await self._start()
-            value = await self._to_end(self._session, code)
+            value = await self._to_end(code, seconds)
         except Final:
             await self._kill()  # it is suspended in the middle of its code
             return "final"
         except (MontyRuntimeError, MontySyntaxError) as error:
-            self._print(error.display().replace("<python-input-", "<turn-") + "\n")
+            self._output.write(error.display().replace("<python-input-", "<turn-") + "\n")
             return "error"
         except TimeoutError:
             await self._kill()
             return "killed"
         except (MontyCrashedError, SandboxError) as error:
-            self._print(f"{error}\n")
+            self._output.write(f"{error}\n")
             await self._kill()
             return "died"
         if value is not None:
-            self._print(f"{value!r}\n")
+            self._output.write(f"{value!r}\n")
         return "ok"
 
-    async def _to_end(self, session: AsyncMontySession, code: str) -> Any:
+    async def _to_end(self, code: str, left: float) -> Any:
+        """left: seconds to run, without waiting for the engine."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
+        async def limited(work: Awaitable[Any]) -> Any:
+            nonlocal left
+            begun = time.monotonic()
+            async with asyncio.timeout(left):
+                result = await work
+            left -= time.monotonic() - begun
+            return result
+
+        session = await self.open()
         # Names that the interpreter does not know come back as calls, whatever their values are here.
-        known = dict.fromkeys(self._names, lambda *args, **kwargs: None)
-        snapshot = await self._limited(
+        known = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
+        snapshot = await limited(
             session.feed_start(
-                code, external_lookup=known, print_callback=lambda _, text: self._print(text)
+                code,
+                external_lookup=known,
+                print_callback=self._print,
             )
         )
         while not isinstance(snapshot, MontyComplete):
-            if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
-                snapshot = await self._answered(snapshot)
-            else:  # it looks up an unknown name or calls the operating system, which does not exist
-                snapshot = await self._limited(snapshot.resume_auto())
+            if not isinstance(snapshot, AsyncFunctionSnapshot) or snapshot.is_os_function:
+                # It looks up an unknown name or calls the operating system, which does not exist.
+                snapshot = await limited(snapshot.resume_auto())
+                continue
+            try:
+                value = await self._call(snapshot.function_name, snapshot.args, snapshot.kwargs)
+                reply: Any = {"return_value": value}
+            except (CallRefusedError, TypeError, ValueError, NameError) as error:
+                kind = RuntimeError if isinstance(error, CallRefusedError) else type(error)
+                reply = {"exception": kind(str(error))}
+            snapshot = await limited(snapshot.resume(reply))
         return snapshot.output
 
-    async def _answered(self, call: Any) -> AsyncSnapshot:
-        try:
-            value = await self._called(call.function_name, call.args, call.kwargs)
-        except (CallRefusedError, TypeError, ValueError, NameError) as error:
-            kind = RuntimeError if isinstance(error, CallRefusedError) else type(error)
-            return await self._limited(call.resume({"exception": kind(str(error))}))
-        return await self._limited(call.resume({"return_value": value}))
-
-    async def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The functions cannot wait, so a first try finds out what they need from the engine."""
-        function = self._names.get(name)
+        function = self._functions.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")
         try:
@@ -281,30 +249,18 @@ class MontySandbox:
         finally:
             self._node.reply = None
 
-    async def _limited(self, work: Awaitable[T]) -> T:
-        begun = time.monotonic()
-        try:
-            async with asyncio.timeout(self._left):
-                return await work
-        finally:
-            self._left -= time.monotonic() - begun
+    def _help(self, name: object = "") -> None:
+        function = self._functions.get(str(name))
+        known = "There is help for: " + ", ".join(sorted(self._functions))
+        self._output.write(f"{(function.__doc__ if function else None) or known}\n")
+
+    def _print(self, stream: str, text: str) -> None:
+        self._output.write(text)
 
     async def _kill(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await _end(session)
-
-    def _print(self, text: str) -> None:
-        self._output.write(text)
-
-    def _help(self, name: object = "") -> None:
-        function = self._names.get(str(name))
-        self._print(
-            f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n"
-        )
-
-    def _matched(self, spans: list[list[int]]) -> None:
-        self._node.send("touch", {"how": "grep", "spans": spans})
 
 
 class _HostCall(BaseException):
@@ -315,14 +271,12 @@ class _MontyHost:
     def __init__(self, host: SandboxHost) -> None:
         self.host = host
         self.reply: Any = None
+        self.send = host.send
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         if self.reply is None:
             raise _HostCall(name, args)
         return self.reply
-
-    def send(self, name: str, args: dict[str, Any]) -> None:
-        self.host.send(name, args)
 
 
 async def _end(session: AsyncMontySession) -> None:

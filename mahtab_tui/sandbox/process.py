@@ -205,9 +205,6 @@ class ProcessSandbox:
             self._child.kill()
             raise
 
-    def interrupt(self) -> None:
-        self._child.interrupt()
-
     async def close(self) -> None:
         self._on_close(self)
         self._child.kill()

@@ -67,7 +67,7 @@ class SearchAnswer(NamedTuple):
     """A sentence saying why it is partial, or how the text was searched."""
     log: SessionLog | None = None
 
-    def as_result(self, text: str) -> Result:
+    def as_result(self) -> Result:
         used = SearchUsage(
             self.usage.calls,
             self.usage.input_tokens + self.usage.output_tokens,
@@ -75,7 +75,7 @@ class SearchAnswer(NamedTuple):
             self.duration,
         )
         partial = self.state == "partial"
-        return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
+        return Result(plain(self.text), partial, self.why, used, tuple(self.spans), self.packed)
 
     def packed(self) -> bytes:
         return b"" if self.log is None else self.log.packed()
@@ -220,10 +220,6 @@ class Search:
 
         return self._wait(grow(), caller)
 
-    def packed_log(self, tree: str) -> bytes | None:
-        log = self._logs.get(tree)
-        return None if log is None else log.packed()
-
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
@@ -265,16 +261,6 @@ class Search:
 
     def stop(self, tree: str, node: str) -> None:
         self._on_tree(tree, lambda engine: engine.stop(node))
-
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        def retry(engine: Engine) -> None:
-            gone = (
-                f"Call {node} of the search cannot be run again: its text is no longer in memory."
-            )
-            if not engine.retry(node, query):
-                self._notice("warning", gone)
-
-        self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         engine = self._trees.get(tree)
@@ -390,7 +376,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 _AT_ONCE = 1_000
-MOST = 200_000_000
+MOST = 20_000_000
 """Characters of events that are kept in memory."""
 
 
@@ -540,7 +526,7 @@ def rlm(
     bound = _SIGNATURE.bind(query, context, **options)
     bound.apply_defaults()
     given = bound.arguments
-    returns, tools, raw = given["returns"], given["tools"], given["raw"]
+    returns, tools = given["returns"], given["tools"]
     if not isinstance(given["instructions"], str):
         raise ValueError(f"instructions must be a str, not {given['instructions']!r}.")
     limits = merge_limits(
@@ -597,7 +583,7 @@ def rlm(
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
                 _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
-            return found.as_result(found.text if raw else plain(found.text))
+            return found.as_result()
 
         try:
             answer = search_for_form(
@@ -605,7 +591,6 @@ def rlm(
                 returns,
                 find,
                 (SearchFailed, ValueError),
-                raw=raw,
                 contexts=contents.contexts,
             )
         finally:

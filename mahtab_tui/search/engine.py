@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import InitVar, asdict, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
 from typing import Any
 
-from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal, SearchMemo
+from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
 from mahtab_tui.llm.base import explain_error
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.sandbox.base import (
@@ -31,10 +31,6 @@ from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
 
-MEMO_BYTES = 16 * 2**20
-_NODE = 2_000
-
-
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
 _PIECE = 1_000_000
@@ -44,30 +40,28 @@ _PIECE = 1_000_000
 class Memo:
     def __init__(self) -> None:
         self._outcomes: dict[
-            tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
+            tuple[_Question, int], tuple[asyncio.Future[NodeOutcome], list[TextRun]]
         ] = {}
         """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
         so that no two wait for each other."""
 
     async def answer(
-        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
+        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs, or do the work. A retry
-        does its own."""
+        """Return the answer of an equal node, also of one that still runs, or do the work."""
         if node.parent is None:
             return await work(node)
         query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
         question = (node.model.name, node.kind, query, _digest(node.source))
         key = (question, -1 if node.kind == "llm" else node.depth)
-        while not node.replaces and key in self._outcomes:
-            name, future, runs = self._outcomes[key]
+        while key in self._outcomes:
+            future, runs = self._outcomes[key]
             outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
-                events.send(SearchMemo(node=node.id, of_node=name))
                 # In an equal text from elsewhere, the answer rests on other places.
                 return outcome if runs == node.source.runs else outcome._replace(spans=())
         future = asyncio.get_running_loop().create_future()
-        self._outcomes[key] = entry = (node.id, future, node.source.runs)
+        self._outcomes[key] = (future, node.source.runs)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -77,8 +71,7 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            # Another entry is of a node that was run again.
-            if outcome.state != "done" and self._outcomes.get(key) is entry:
+            if outcome.state != "done":
                 del self._outcomes[key]
             future.set_result(outcome)
         return outcome
@@ -235,13 +228,10 @@ class Engine:
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
-        self._ended: deque[tuple[LiveNode, int]] = deque()
-        self._ended_bytes = 0
         self._begun = 0
         self._attempts = 0
         self._made = 0
         self._memo = Memo()
-        self._roots = LiveFanOut(0, 1)
         self._deadline = Deadline()
         self._text = Text("")
         self._background: set[asyncio.Task[None]] = set()
@@ -253,14 +243,12 @@ class Engine:
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run another root over the same text and limits, which replaces the one before."""
-        before, self._roots = self._attempts, LiveFanOut(0, 1)
-        replaces = str(before) if before else ""
-        source = NodeSource(self._text)
-        root = self._make(None, query, source, self.model, self._roots, 0, replaces=replaces)
-        self._begin(root, limits=asdict(self.limits), **about)
+        """Run another root over the same text and limits."""
+        roots = LiveFanOut(0, 1)
+        root = self._root = self._make(None, query, NodeSource(self._text), self.model, roots, 0)
+        self._begin(root, **about)
         try:
-            return (await self._roots.outcomes())[0]
+            return (await roots.outcomes())[0]
         except asyncio.CancelledError:
             await self._unwind(self.running())
             raise
@@ -271,7 +259,7 @@ class Engine:
 
     @property
     def way(self) -> str:
-        root = self._nodes[str(self._attempts)]
+        root = self._root
         if root.kind == "llm":
             return "The text was read at once, by one call."
         return f"The text was searched by code, in {root.turn} turn{'' if root.turn == 1 else 's'}."
@@ -286,30 +274,6 @@ class Engine:
 
     def text(self, start: int, end: int) -> str:
         return self._text.text[max(0, start) : max(0, end)]
-
-    def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again as a new one; False if it has been forgotten."""
-        old = self._nodes.get(node_id)
-        if old is None:
-            return False
-        if not self.running():
-            self._deadline = Deadline.after(
-                self.limits.max_seconds, asyncio.get_running_loop().time()
-            )
-        new = self._make(
-            old.parent,
-            query or old.query,
-            old.source,
-            old.model,
-            old.batch,
-            old.index,
-            plain=old.kind == "llm",
-            replaces=old.id,
-        )
-        if old.task is not None:
-            old.task.cancel()
-        self._begin(new)
-        return True
 
     async def close(self) -> None:
         await self._unwind(self.running())
@@ -329,7 +293,6 @@ class Engine:
         index: int,
         *,
         plain: bool = False,
-        replaces: str = "",
     ) -> LiveNode:
         if parent is None:
             self._attempts += 1
@@ -342,7 +305,7 @@ class Engine:
         if plain and depth == 0 and self.limits.max_depth > 0:
             plain = not (self.by_code or prompts.is_looked_up(query, self._text))
         kind: Kind = "llm" if plain else "rlm"
-        node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
+        node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
         self._nodes[node_id] = node
         batch.put(node)
         return node
@@ -362,18 +325,17 @@ class Engine:
                 spans=tuple(node.source.spans),
                 chars=node.source.chars,
                 model=node.model.name,
-                replaces=node.replaces or None,
                 **about,
             )
         )
-        if parent is not None and node.batch.waiting:
+        if parent is not None:
             parent.running[node] = None
         node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         try:
-            return await self._memo.answer(node, self._work, self.events)
+            return await self._memo.answer(node, self._work)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
@@ -392,9 +354,6 @@ class Engine:
             node.parent.running.pop(node, None)
             if not outcome.failed:
                 node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
-        if node.kind == "llm" and not outcome.failed:
-            self.events.touch(node.id, "peek", node.source.spans)
-        self.events.touch(node.id, "answer", outcome.spans)
         self.events.send(
             SearchFinal(
                 outcome.text,
@@ -402,21 +361,10 @@ class Engine:
                 state=outcome.state,
                 duration=time.monotonic() - began,
                 spans=tuple(outcome.spans),
-                late=outcome.state != "stopped" and not node.batch.waiting,
             )
         )
-        node.batch.ended(node)
-        if node.parent is not None:  # the root can always be run again
-            made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            size = made + getsizeof(node.query) + getsizeof(outcome.text) + _NODE
-            self._ended.append((node, size))
-            self._ended_bytes += size
-            while self._ended_bytes > MEMO_BYTES:
-                oldest, size = self._ended.popleft()
-                self._ended_bytes -= size
-                # Others of its fan-out may still know it.
-                oldest.query, oldest.source = "", NodeSource(Text(""))
-                del self._nodes[oldest.id]
+        node.batch.ended()
+        del self._nodes[node.id]
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline
@@ -526,8 +474,6 @@ class Engine:
             self._make(parent, query, source, self.sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
-        handed = [span for source in sources for span in source.spans]
-        self.events.touch(parent.id, "handed", handed)
         for node in nodes:
             self._begin(node)
         try:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 
 
+LONGEST_ANSWER = 1_000_000
+"""Characters of a search's answer; those of sub-calls are shorter."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of a tree; None means no limit."""
@@ -35,8 +39,6 @@ class Limits:
     """Read and written."""
     max_usd: float | None = None
     max_seconds: float | None = None
-    max_answer: int = 1_000_000
-    """Characters of the search's answer; those of sub-calls are shorter."""
     concurrency: int | None = None
     """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
@@ -49,7 +51,7 @@ class Limits:
     """How many sub-calls of the tree need no consent."""
 
     def answer_at(self, depth: int) -> int:
-        return self.max_answer if depth == 0 else ANSWER_LIMIT
+        return LONGEST_ANSWER if depth == 0 else ANSWER_LIMIT
 
     def is_plain(self, depth: int, chars: int) -> bool:
         return depth >= self.max_depth or chars <= self.small
@@ -60,7 +62,6 @@ _LEAST = {
     "max_depth": 0,
     "max_calls": 1,
     "max_tokens": 1,
-    "max_answer": 1,
     "concurrency": 1,
     "small": 0,
     "ask_above": 0,

@@ -3,58 +3,24 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, SearchTouch, Usage
+from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, Usage
 from mahtab_tui.sandbox.base import TextSpan
 
-How = Literal["handed", "peek", "grep", "answer"]
 
-HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
-
-LIMIT = 4_096
-"""Spans of one kind that are kept; of more, near ones are joined."""
-
-
-class Intervals:
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __iter__(self) -> Iterator[TextSpan]:
-        return zip(self._starts, self._ends, strict=True)
-
-    @property
-    def size(self) -> int:
-        return sum(self._ends) - sum(self._starts)
-
-    def add(self, spans: Sequence[TextSpan]) -> None:
-        for start, end in spans:
-            if start < end:
-                first = bisect_left(self._ends, start)
-                after = bisect_right(self._starts, end)
-                if first < after:
-                    start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
-                self._starts[first:after] = [start]
-                self._ends[first:after] = [end]
-        if len(self) > self._limit:
-            self._join_nearest()
-
-    def _join_nearest(self) -> None:
-        gaps = sorted(
-            range(1, len(self)), key=lambda index: self._starts[index] - self._ends[index - 1]
-        )
-        chosen = sorted([0, *gaps[len(self) - self._limit // 2 :]])
-        self._ends = [self._ends[index - 1] for index in chosen[1:]] + self._ends[-1:]
-        self._starts = [self._starts[index] for index in chosen]
+def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
+    """Merge spans that overlap or touch; drop empty ones."""
+    merged: list[TextSpan] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        elif start < end:
+            merged.append((start, end))
+    return merged
 
 
 Emit = Callable[[Record], None]
@@ -74,61 +40,6 @@ class Events:
         """Send a piece of an answer, without a number; None when the answer starts again."""
         piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
         self._emit(piece.changed(fresh=text is None, time=time.time()))
-
-    def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
-        if spans:
-            merged = Intervals()
-            merged.add(spans)
-            self.send(SearchTouch(node=node, how=how, spans=tuple(merged)))
-
-
-class CoverageCell(NamedTuple):
-    how: How | None = None
-    sparse: bool = False
-
-
-class Coverage:
-    def __init__(self, chars: int = 0) -> None:
-        self.chars = chars
-        self.version = 0
-        self._kinds: dict[How, Intervals] = {how: Intervals() for how in HOWS}
-        self._seen = Intervals(limit=len(HOWS) * LIMIT)
-
-    def add(self, how: How, spans: Sequence[TextSpan]) -> None:
-        inside = [(max(0, start), min(end, self.chars)) for start, end in spans]
-        self._kinds[how].add(inside)
-        if how != "handed":
-            self._seen.add(inside)
-        self.version += 1
-
-    def spans(self, how: How) -> list[TextSpan]:
-        return list(self._kinds[how])
-
-    @property
-    def seen(self) -> float:
-        return self._seen.size / self.chars if self.chars else 0.0
-
-    def cells(self, count: int) -> list[CoverageCell]:
-        """Divide the text into the cells of a bar, each with the strongest thing done in it."""
-        if not self.chars:
-            return [CoverageCell()] * count
-        cells = [CoverageCell()] * count
-        handed, seen = (self._shares(spans, count) for spans in (self._kinds["handed"], self._seen))
-        for how in HOWS:
-            shares = handed if how == "handed" else seen
-            for start, end in self._kinds[how]:
-                for cell in range(start * count // self.chars, -(-end * count // self.chars)):
-                    cells[cell] = CoverageCell(how, shares[cell] < 0.5)
-        return cells
-
-    def _shares(self, spans: Intervals, count: int) -> list[float]:
-        covered = [0] * count
-        for start, end in spans:
-            first, last = start * count // self.chars, -(-end * count // self.chars)
-            for cell in range(first, last):
-                low, high = cell * self.chars, (cell + 1) * self.chars
-                covered[cell] += min(end * count, high) - max(start * count, low)
-        return [size / self.chars for size in covered]
 
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
@@ -187,7 +98,6 @@ class Turn:
 
     number: int
     begun: float = 0.0
-    left: BudgetLeft = field(default_factory=BudgetLeft)
     whole: bool = False
     cut: bool = False
     code: str | None = None
@@ -265,8 +175,6 @@ class SearchNode:
     chars: int = 0
     batch: FanOut | None = None
     index: int = 0
-    replaces: SearchNode | None = None
-    again: list[SearchNode] = field(default_factory=list)
     state: State = "waiting"
     back_off: float | None = None
     """When the next try starts; None unless the service is busy."""
@@ -276,13 +184,10 @@ class SearchNode:
     alive: int = 0
     answer: str = ""
     rests_on: tuple[TextSpan, ...] = ()
-    late: bool = False
-    memo: str = ""
     duration: float | None = None
     cut: bool = False
     """Whether the search's events ended before it did."""
     children: list[SearchNode] = field(default_factory=list)
-    """In order, without retries, which are in `again` of the first one."""
     batches: dict[str, FanOut] = field(default_factory=dict)
     version: int = 0
 

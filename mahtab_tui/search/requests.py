@@ -155,13 +155,6 @@ def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[TextSpan]
     return make_encodable(answer), spans
 
 
-def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
-    if not isinstance(args, Mapping) or args.get("how") not in ("peek", "grep"):
-        return None
-    spans = read_spans(args.get("spans"), text)
-    return (args["how"], spans) if spans else None
-
-
 def is_quoted(words: str, answer: str) -> bool:
     """Tell whether words are an answer or stand in it, perhaps as a string of JSON; one or two
     characters only if they are all of it."""

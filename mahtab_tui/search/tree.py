@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from mahtab_tui.bus.records import (
@@ -14,19 +14,14 @@ from mahtab_tui.bus.records import (
     SearchChatStream,
     SearchFanOut,
     SearchFinal,
-    SearchMemo,
     SearchRecord,
     SearchReplIn,
     SearchReplOut,
-    SearchTouch,
     SearchTurn,
     Usage,
 )
 from mahtab_tui.search.node import (
     FINISHED,
-    HOWS,
-    BudgetLeft,
-    Coverage,
     FanOut,
     SearchNode,
     State,
@@ -40,9 +35,6 @@ class SearchControl(Protocol):
     """Methods may be called from any thread and return at once. Unknown ids are ignored."""
 
     def stop(self, tree: str, node: str) -> None: ...
-
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again. If its parent no longer waits, the old answer stays beside the new."""
 
     def make_variable(self, answer: str) -> None: ...
 
@@ -69,18 +61,13 @@ class Tree:
         self.id = id
         self.nodes: dict[str, SearchNode] = {}
         self.roots: list[SearchNode] = []
-        """The search itself first, then its retries and nodes whose parent is unknown."""
-        self.limits: Mapping[str, float] = {}
-        self.cell: int | None = None
-        self.coverage = Coverage()
+        """The search itself first, then further ones over its text, and nodes whose parent is unknown."""
         self.used = UsageSum()
         self.counts: Counter[State] = Counter()
         self.depth = 0
         self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
-        self.newest: SearchNode | None = None
         self.structure = 0
         """Grows when a node starts, ends or asks for consent."""
-        self.closed = False
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
         self._chars = 0
@@ -93,26 +80,6 @@ class Tree:
     def finished(self) -> bool:
         return bool(self.roots) and not sum(
             self.counts[state] for state in self.counts if state not in FINISHED
-        )
-
-    @property
-    def has_budget(self) -> bool:
-        return any(
-            name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds")
-        )
-
-    def left(self, now: float) -> BudgetLeft:
-        elapsed = self.root.elapsed(now) if self.root else 0.0
-
-        def rest(name: str, used: float) -> float | None:
-            return max(0.0, self.limits[name] - used) if name in self.limits else None
-
-        calls, tokens = rest("max_calls", self.used.calls), rest("max_tokens", self.used.tokens)
-        return BudgetLeft(
-            calls=None if calls is None else int(calls),
-            tokens=None if tokens is None else int(tokens),
-            usd=rest("max_usd", self.used.cost),
-            seconds=rest("max_seconds", elapsed),
         )
 
     def fold(self, record: Record) -> None:
@@ -130,7 +97,6 @@ class Tree:
 
     def close(self) -> None:
         """Note that no more events will come: nodes that have not finished were cut off."""
-        self.closed = True
         for node in self.nodes.values():
             if not node.finished:
                 node.cut = True
@@ -158,26 +124,16 @@ class Tree:
             chars=record.chars,
             index=record.index,
         )
-        self.nodes[name] = self.newest = node
-        replaced = None if record.replaces in (None, name) else self.nodes.get(record.replaces)
-        self._insert(node, replaced, record)
+        self.nodes[name] = node
+        self._insert(node, record)
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
         self.structure += 1
         self.depth = max(self.depth, node.depth)
-        if node is self.root:
-            self.coverage.chars = node.chars
-            limits = (record.limits or {}).items()
-            self.limits = {name: most for name, most in limits if most is not None}
-            self.cell = record.cell
 
-    def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
-        if replaced is not None and replaced.parent is node.parent:
-            node.replaces = replaced
-            replaced.again.append(node)
-        else:
-            (self.roots if node.parent is None else node.parent.children).append(node)
+    def _insert(self, node: SearchNode, record: SearchBegin) -> None:
+        (self.roots if node.parent is None else node.parent.children).append(node)
         if record.batch is None or node.parent is None:
             return
         batch = node.parent.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
@@ -221,12 +177,6 @@ class Tree:
 
     def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
         match record:
-            case SearchTouch():
-                how = next((how for how in HOWS if how == record.how), None)
-                if how is not None:
-                    self.coverage.add(how, record.spans)
-            case SearchMemo():
-                node.memo = record.of_node
             case SearchFanOut():
                 self._fan_out(node, record)
             case Usage():
@@ -246,7 +196,6 @@ class Tree:
             case SearchFinal() if not node.finished:
                 node.answer = shortened(record.text, ANSWER)
                 node.rests_on = record.spans
-                node.late = record.late
                 duration = record.duration
                 ended: State = next((state for state in FINISHED if state == record.state), "done")
                 self._end(node, ended, record.time - node.begun if duration is None else duration)
@@ -297,7 +246,7 @@ class Tree:
             wanted = node.turns[-1].number if node.turns else 1
         turn = next((turn for turn in reversed(node.turns) if turn.number == wanted), None)
         if turn is None:
-            turn = Turn(wanted, record.time, self.left(record.time))
+            turn = Turn(wanted, record.time)
             node.turns.append(turn)
         turn.version += 1
         return turn

@@ -30,14 +30,13 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.conversation import Message, Model, Reply
 from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
-from mahtab_tui.search.node import Intervals, shortened
+from mahtab_tui.search.node import merge_spans, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
     SubAnswers,
     read_call,
     read_final,
     read_tool_call,
-    read_touch,
 )
 
 MOST = 10_000
@@ -150,38 +149,26 @@ class NodeSource(NamedTuple):
 class LiveFanOut:
     def __init__(self, number: int, size: int) -> None:
         self.number = number
-        self.waiting = True
         self.size = size
-        self._nodes: list[LiveNode | None] = [None] * size
-        """By index; of a node and its retries, the newest."""
+        self._nodes: list[LiveNode] = []
         self._left = size
         self._done = asyncio.Event()
 
     def put(self, node: LiveNode) -> None:
-        before = self._nodes[node.index]
-        if before is not None and before.outcome is not None:
-            self._left += 1
-            self._done.clear()
-        self._nodes[node.index] = node
+        self._nodes.append(node)
 
-    def ended(self, node: LiveNode) -> None:
-        if self._nodes[node.index] is node:
-            self._left -= 1
-            if not self._left:
-                self._done.set()
+    def ended(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._done.set()
 
     def running(self) -> list[LiveNode]:
-        return [node for node in self._nodes if node is not None and node.outcome is None]
+        return [node for node in self._nodes if node.outcome is None]
 
     async def outcomes(self) -> list[NodeOutcome]:
-        try:
-            while self._left:
-                await self._done.wait()  # again if the last one was retried meanwhile
-        finally:
-            self.waiting = False
-        return [
-            node.outcome for node in self._nodes if node is not None and node.outcome is not None
-        ]
+        if self.size:
+            await self._done.wait()
+        return [node.outcome for node in self._nodes if node.outcome is not None]
 
 
 @dataclass(eq=False)
@@ -195,7 +182,6 @@ class LiveNode:
     model: Model
     batch: LiveFanOut
     index: int
-    replaces: str = ""
     children: int = 0
     turn: int = 0
     batches: int = 0
@@ -305,7 +291,6 @@ def _parse(code: str) -> ast.Module:
 
 
 _MAX_GROUNDS = 4_096
-_MAX_TOUCHES = 20_000
 
 
 class SandboxCalls:
@@ -315,7 +300,6 @@ class SandboxCalls:
         self._engine = engine
         self._node = node
         self._text = text
-        self._touches = 0
         self._answers = SubAnswers(text)
         self._tool_turn = 0
         self._tool_seconds = 0.0
@@ -358,21 +342,14 @@ class SandboxCalls:
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         longest = self._engine.limits.answer_at(self._node.depth)
-        if name == "final":
-            final = None if self.final else read_final(args, self._text, longest)
-            if final is None:
-                return
+        final = (
+            read_final(args, self._text, longest) if name == "final" and not self.final else None
+        )
+        if final is not None:
             words, spans = final
-            rests_on = Intervals(limit=_MAX_TOUCHES)
-            rests_on.add(self._text.to_root(spans))
-            rests_on.add(self._answers.evidence(words))
-            self.final = NodeOutcome(words, "done", list(rests_on)[:_MAX_GROUNDS])
+            found = self._text.to_root(spans) + self._answers.evidence(words)
+            self.final = NodeOutcome(words, "done", merge_spans(found)[:_MAX_GROUNDS])
             self.answered.set()
-        elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
-            how, spans = touch
-            self._touches += len(spans)
-            if self._touches <= _MAX_TOUCHES:
-                self._engine.events.touch(self._node.id, how, self._text.to_root(spans))
 
 
 _OUTPUT = 10_000

@@ -256,8 +256,6 @@ class SessionKernelHost:
                 return searches.run_from_cell(args, self._cells.last, parts.agent.model)
             case "rlm_text":
                 return searches.receive_text(tree, str(args["text"]))
-            case "rlm_log":
-                return searches.log(tree)
             case "rlm_tools":
                 return searches.open_tools(tree).next()
             case "rlm_tool":

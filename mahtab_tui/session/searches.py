@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import (
     Approval,
-    Notice,
     Record,
     SearchBegin,
     SearchFinal,
@@ -116,8 +115,6 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     return tools[:_MOST]
 
 
-_LARGE = 2_000_000
-"""Maximum characters of a log that is sent with its answer."""
 _TOOL_CALLS = 32
 
 
@@ -175,7 +172,7 @@ class Searches:
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
-                return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
+                return self._result(self._engine().run_again(tree, str(args["query"]), about))
             limits = merge_limits(settings.rlm_limits(), **options)
             if not self._kernel.info().host:
                 content = _read_text(Path(args["file"]))
@@ -212,27 +209,17 @@ class Searches:
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
-        return self._result(answer, args)
+        return self._result(answer)
 
-    def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
-        # A very large log is only sent on request.
-        small = answer.log is None or answer.log.chars <= _LARGE
-        packed = base64.b64encode(answer.packed()).decode() if small else None
+    def _result(self, answer: SearchAnswer) -> dict[str, Any]:
+        packed = base64.b64encode(answer.packed()).decode()
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             warn(self._log, f"{why}; this answer is partial.")
-        result = answer.as_result(answer.text if args.get("raw") else plain(answer.text))
+        result = answer.as_result()
         return {**result._asdict(), "packed": packed}
-
-    def log(self, tree: str) -> str:
-        """Return the log of a search, if it was too large to come with the answer. Raises
-        `RuntimeError`."""
-        log = None if self._search is None else self._search.packed_log(tree)
-        if log is None:
-            raise RuntimeError("The log of this search is no longer in memory.")
-        return base64.b64encode(log).decode()
 
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
@@ -273,10 +260,6 @@ class Searches:
         if (search := self._search) is not None:
             search.stop(tree, node)
 
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        if (search := self._search) is not None:
-            search.retry(tree, node, query)
-
     def make_variable(self, answer: str) -> None:
         def run() -> None:
             try:
@@ -288,7 +271,7 @@ class Searches:
             name = "answer"
             while name in used:
                 name = f"answer_{next(numbers)}"
-            self._parts.inbox.put("python", f"{name} = {_literal(answer)}")
+            self._parts.inbox.put("python", f"{name} = {answer!r}")
 
         start_thread("answer", run)
 
@@ -329,16 +312,6 @@ class Searches:
         elif isinstance(record, Usage):
             self._parts.spending.count(record)
         emit(self._log, record)
-        if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            text = f"Call {record.node} finished late. Press v to save its answer."
-            emit(self._log, Notice(text))
-
-
-def _literal(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if len(lines) < 2:
-        return repr(text)
-    return "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
 
 
 def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:

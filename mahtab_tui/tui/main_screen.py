@@ -263,7 +263,7 @@ class Panes(Screen[None]):
 
             tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
             with self.app.batch_update():
-                self.query_one("#side").mount(tree, FindRow(tree, id="recursion-find"))
+                self.query_one("#side").mount(tree)
                 self.query_one("#search-example").remove()
                 self.apply_layout()
         return self._search_tree
@@ -445,8 +445,6 @@ class Panes(Screen[None]):
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
-        elif self._search_tree is not None and focused is self._search_tree:
-            self._search_tree.action_find()
         else:
             self.transcript.action_find()
 

@@ -84,7 +84,7 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
     return SearchFailed(why, packed, contexts)
 
 
-_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
+_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "verbose"}
 """Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 _SENT_PIECE = 2**22
@@ -111,14 +111,12 @@ def rlm(
     max_calls: int | None = None,
     max_usd: float | None = None,
     max_seconds: float | None = None,
-    max_answer: int | None = None,
     max_tokens: int | None = None,
     turn_seconds: float | None = None,
     small: int | None = None,
     ask_above: int | None = None,
     concurrency: int | None = None,
     yes: bool = False,
-    raw: bool = False,
     verbose: bool = False,
     **named: Any,
 ) -> Answer:
@@ -138,13 +136,11 @@ def rlm(
     temperature, top_p, seed: how the models choose their words, as far as they take these options.
     max_depth (1), max_turns (20): calls at this depth are plain and run no code; how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
-    max_answer (1,000,000): how many characters the answer may have.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
     its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers, and
     queries that count, compare, or have all their words in one line.
     ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
-    raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
     verbose: print a line for each turn and each answer to stderr, after the search.
     The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
     answer, and RuntimeError if it cannot run.
@@ -174,7 +170,6 @@ def rlm(
             "tools": described,
             "options": options,
             "yes": bool(yes),
-            "raw": bool(raw),
             "tree": tree,
             "by_code": own_module("answers").needs_code(str(query), returns, tools),
         }
@@ -187,20 +182,17 @@ def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
     answers, search_log = own_module("answers"), own_module("search_log")
-    tree = asked["tree"]
     file: str | None = None
     printed = 0
     with contextlib.ExitStack() as files:
-        send = partial(_send_text, tree) if Host.is_remote else partial(_write_text, files)
+        send = partial(_send_text, asked["tree"]) if Host.is_remote else partial(_write_text, files)
 
         def search(query: str) -> Any:
             nonlocal file, printed
             file = send(contents.text) if file is None else ""
             result = Host.call("rlm", {**asked, "query": query, "file": file})
-            packed = result.pop("packed")
-            log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
+            log = late_import("base64").b64decode(result.pop("packed"))
             if verbose:
-                log = log if isinstance(log, bytes) else log()
                 describe = search_log.TurnLines().describe
                 lines = list(filter(None, map(describe, search_log.unpack_events(log))))
                 sys.stderr.write("".join(lines[printed:]))
@@ -211,18 +203,9 @@ def _search(
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
         answer: Answer = answers.search_for_form(
-            query, returns, search, (RuntimeError,), raw=asked["raw"], contexts=contents.contexts
+            query, returns, search, (RuntimeError,), contexts=contents.contexts
         )
     return answer
-
-
-def _fetch_log(tree: str) -> bytes:
-    return _decode_log(Host.call("rlm_log", {"tree": tree}))
-
-
-def _decode_log(log: str) -> bytes:
-    data: bytes = late_import("base64").b64decode(log)
-    return data
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:

@@ -148,8 +148,7 @@ def build_tree(
             if parent is None:
                 root = call
             elif parent in calls:
-                siblings = calls[parent].calls
-                siblings[:] = [each for each in siblings if each.id != about["replaces"]] + [call]
+                calls[parent].calls.append(call)
         elif call is None:
             continue
         elif event["tag"] == "rlm-final":

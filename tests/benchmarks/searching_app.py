@@ -56,7 +56,7 @@ def grow(log: logging.Logger) -> None:
         log_event(tags.RLM_CALL, node, event="turn", turn=1, turns=10)
 
     chars = 20_000_000
-    begin("1", 0, chars, limits={"max_calls": 100_000, "max_depth": 3})
+    begin("1", 0, chars)
     part = chars // BRANCHES
     nodes = []
     for branch in range(BRANCHES):
@@ -88,13 +88,6 @@ def grow(log: logging.Logger) -> None:
             )
         passing = f"1.1.{LIVE + number}"
         begin(passing, 0, 900, batch=LIVE + number, index=0, of=1)
-        log_event(
-            tags.RLM_CALL,
-            "1",
-            event="touch",
-            how="grep",
-            spans=[[number * 1013 % chars, number * 1013 % chars + 100]],
-        )
         log_event(tags.RLM_FINAL, passing, "an answer", state="done", duration=0.1, spans=[])
         time.sleep(pause)
 

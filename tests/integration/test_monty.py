@@ -178,14 +178,10 @@ async def test_contexts_have_names_and_tools_are_called(
     await sandbox.close()
 
 
-async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+async def test_grep_finds_lines(sandboxes: MontySandboxes, node: RecordingNode) -> None:
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
-    assert [text[slice(*span)] for span in node.notifications[-1][1]["spans"]] == [
-        "ERROR one",
-        "ERROR two",
-    ]
     assert (
         await printed(sandbox, "grep('(?i)error', 1)")
         == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
@@ -193,8 +189,6 @@ async def test_grep_finds_and_reports_spans(sandboxes: MontySandboxes, node: Rec
     assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
-    await run(sandbox, "peek(3)")
-    assert node.notifications[-1] == ("touch", {"how": "peek", "spans": [[0, 3]]})
     await sandbox.close()
 
 
@@ -271,18 +265,6 @@ async def test_waiting_for_a_sub_call_does_not_count_as_running(
     assert (await turn).output == "'late'\n"
 
 
-async def test_interrupt_ends_a_running_or_waiting_turn(
-    sandbox: Sandbox, node: RecordingNode
-) -> None:
-    node.answer = never
-    turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
-    await node.waiting.wait()
-    sandbox.interrupt()
-    assert (await turn).status == "killed"
-    assert node.cancelled == ["rlm"]
-    assert await printed(sandbox, "1 + 1") == "2\n"
-
-
 async def test_cancelling_a_turn_cancels_its_calls(sandbox: Sandbox, node: RecordingNode) -> None:
     node.answer = never
     turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
@@ -351,7 +333,7 @@ import asyncio
 from mahtab_tui.sandbox import monty
 from mahtab_tui.sandbox.base import Text
 
-monty.LONGEST = 2.0
+monty.LONGEST = 10.0
 
 class Node:
     def send(self, name, args): ...
@@ -375,8 +357,8 @@ async def test_process_of_a_killed_host_ends() -> None:
 
     def works() -> bool:
         nonlocal process
-        for process in descendants(host.pid):
-            with contextlib.suppress(FileNotFoundError):  # another one, which has ended
+        with contextlib.suppress(FileNotFoundError):  # another one, which has ended
+            for process in descendants(host.pid):
                 if ticks(process) > 30:
                     return True
         return False

@@ -44,15 +44,6 @@ def test_a_script_gets_an_answer() -> None:
     )
     assert answer.usage.calls == 6
     assert len(story.begun()) == 5
-    grepped = [
-        span
-        for record in story.of(tags.RLM_CALL, event="touch", how="grep")
-        for span in record.attrs["spans"]
-    ]
-    assert len(grepped) == 20
-    assert all("ERROR" in LOG[start:end] for start, end in grepped), (
-        "found in the parts, and told of the whole"
-    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +76,6 @@ def test_answer_may_be_longer_than_a_sub_answer() -> None:
             f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
         )
     }
-    assert "and 500 is the most" in rlm("what?", LOG, model=scripted(script), max_answer=500)
     script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
 
@@ -113,9 +103,6 @@ def test_answer_has_the_requested_type() -> None:
     assert [LOG[start:end] for start, end in answer.spans] == [LOG.splitlines()[500]]
     assert "unable to parse string as an integer" in asked[1]
     assert story.begun() == ["1", "2"]
-    assert story.of(tags.RLM_CALL, node="2", event="begin")[0].attrs["replaces"] == "1", (
-        "one search in the pane"
-    )
 
 
 def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
@@ -240,12 +227,11 @@ OSC_52 = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
 """An answer that writes the clipboard, clears the screen and turns what follows around."""
 
 
-def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
+def test_answer_cannot_drive_a_terminal() -> None:
     script = {"what?": python(f"FINAL({OSC_52!r})"), "fail": python("FINAL('x')")}
     clean = rlm("what?", LOG, model=scripted(script))
     assert clean.startswith("it is")
     assert not any(sign in clean for sign in "\x1b\x07\u202e")
-    assert rlm("what?", LOG, model=scripted(script), raw=True) == OSC_52
 
     def refuse(messages: Sequence[Any]) -> str:
         raise ModelError(OSC_52)
@@ -289,11 +275,7 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
                 record.tag,
                 record.text,
                 json.dumps(
-                    {
-                        name: value
-                        for name, value in record.attrs.items()
-                        if name not in varies and name != "limits"
-                    }
+                    {name: value for name, value in record.attrs.items() if name not in varies}
                 ),
             )
             for record in story

@@ -257,7 +257,6 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({"mail": "sk-" + "a1" * 20}, "The value of mail looks like a secret"),
         ({"mail": b"ghp_" + b"a1" * 18}, "The value of mail looks like a secret"),
         ({"contexts": {"grep": "a"}}, "a search has that name already"),
-        ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )
 def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -> None:
@@ -847,28 +846,6 @@ def test_computed_number_cites_what_its_sub_calls_quote() -> None:
         model = ScriptedModel(reply=lambda messages, by=reply: by[query_of(messages)])
         found = rlm("what?", VALUES, model=model)
         assert [VALUES[start:end] for start, end in found.spans] == [quoted] * count
-
-
-def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:
-    story = Story()
-    answer_over_parts(
-        {"what?": "context[100:150]\ngrep('00007')\nFINAL(llm('read it', partition(40)[1]))"},
-        plain_answer="00223",
-        on_event=story.append,
-    )
-    touched = {
-        (record.attrs["how"], tuple(map(tuple, record.attrs["spans"])))
-        for record in story.of(tags.RLM_CALL, event="touch")
-    }
-    first, second = TEXT.index("00007"), TEXT.index("00007", HALF)
-    part, quoted = next(spans for how, spans in touched if how == "handed"), TEXT.index("00223")
-    assert touched == {
-        ("peek", ((100, 150),)),
-        ("grep", ((first, first + 45), (second, second + 45))),
-        ("handed", part),
-        ("peek", part),
-        ("answer", ((quoted, quoted + 5),)),
-    }
 
 
 def test_forged_sandbox_spans_are_ignored() -> None:

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.search.pane import SearchTreePane
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp
@@ -24,9 +23,6 @@ class RecordingControl:
 
     def stop(self, tree: str, node: str) -> None:
         self.calls.append(("stop", tree, node))
-
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        self.calls.append(("retry", tree, node, query))
 
     def make_variable(self, answer: str) -> None:
         self.calls.append(("make_variable", answer))
@@ -71,8 +67,7 @@ class SearchApp(ThemedApp):
         self.animation_level = "none"
 
     def compose(self) -> ComposeResult:
-        yield (recursion := SearchTreePane(self.control, lambda: self.now, id="recursion"))
-        yield FindRow(recursion, id="recursion-find")
+        yield SearchTreePane(self.control, lambda: self.now, id="recursion")
         yield KeyLine()
 
     def on_mount(self) -> None:

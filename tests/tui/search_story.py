@@ -13,7 +13,6 @@ START = 1_000_000.0
 """When it begins, in seconds since the epoch."""
 CHARS = 20_431_118
 QUERY = "What failed on 2026-03-29, and why?"
-LIMITS = {"max_depth": 3, "max_turns": 10, "max_calls": 500, "max_usd": 1.0, "max_seconds": 300.0}
 
 EXPLORE = """print(len(context))
 peek(1500)
@@ -144,9 +143,7 @@ def span_of(part: int, parts: int = 10, start: int = 0, end: int = CHARS) -> lis
 
 def beginning(scribe: Scribe) -> Iterator[Record]:
     """The root looks around, and hands ten parts down."""
-    yield scribe.begin(
-        "1", QUERY, chars=CHARS, spans=[[0, CHARS]], limits=LIMITS, cell=5, source="log"
-    )
+    yield scribe.begin("1", QUERY, chars=CHARS, spans=[[0, CHARS]], cell=5, source="log")
     yield from scribe.turn(
         "1",
         1,
@@ -154,12 +151,6 @@ def beginning(scribe: Scribe) -> Iterator[Record]:
         EXPLORE,
         EXPLORED,
     )
-    yield scribe.call("1", "touch", how="peek", spans=[[0, 1500]])
-    matches = [[8_100_000 + 21_000 * n, 8_100_120 + 21_000 * n] for n in range(80)] + [
-        [13_400_000, 13_400_100],
-        [13_460_000, 13_900_000],
-    ]
-    yield scribe.call("1", "touch", how="grep", spans=matches)
     yield from scribe.thinks(
         "1",
         2,
@@ -181,15 +172,13 @@ def beginning(scribe: Scribe) -> Iterator[Record]:
         yield scribe.begin(
             f"1.{part + 1}", query, batch="b1", index=part, of=10, spans=spans, chars=CHARS // 10
         )
-        yield scribe.call(f"1.{part + 1}", "touch", how="handed", spans=spans)
 
 
 def parts_at_work(scribe: Scribe) -> Iterator[Record]:
     """Four parts have nothing, one fails, one is overloaded; two go on."""
     for part in (1, 2, 3, 8):
-        node, start = f"1.{part}", span_of(part - 1)[0]
+        node = f"1.{part}"
         yield from scribe.turn(node, 1, "I'll look for the hours in question.", PART, "0\n")
-        yield scribe.call(node, "touch", how="peek", spans=[[start, start + 90_000]])
         yield scribe.final(node, "no failure in this part", spans=[], duration=1.1 + part / 10)
     yield scribe.call("1.9", "back-off", seconds=4.0)
     yield from scribe.turn(
@@ -204,9 +193,6 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
         "I'll look for the hours in question.",
         PART,
         "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n",
-    )
-    yield scribe.call(
-        "1.5", "touch", how="grep", spans=[[8_800_000, 9_050_000], [9_310_000, 9_640_000]]
     )
     yield from scribe.thinks(
         "1.5",
@@ -294,7 +280,6 @@ def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterato
             chars=10_215,
             wait=0.0,
         )
-        yield scribe.call(f"1.7.{part + 1}", "touch", how="handed", spans=spans, wait=0.0)
     for part in range(done + running):
         node = f"1.7.{part + 1}"
         yield from scribe.thinks(node, 1, f"No, it took {41 * part % 977} s", turns=1)
@@ -335,28 +320,10 @@ def ending(scribe: Scribe) -> Iterator[Record]:
     yield scribe.final(
         "1.5", _SEEN, spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]], duration=14.2
     )
-    yield scribe.call(
-        "1.5", "touch", how="answer", spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]]
-    )
     for part in (4, 9):
         yield from scribe.turn(f"1.{part}", 1, "I'll look for the hours in question.", PART, "0\n")
         yield scribe.final(f"1.{part}", "no failure in this part", duration=2.0)
-    yield scribe.call("1.10", "memo", of_node="1.9")
     yield scribe.final("1.10", "no failure in this part", duration=0.0)
-    yield scribe.begin(
-        "1.11",
-        "Which errors of 2026-03-29 are here?",
-        batch="b1",
-        index=5,
-        of=10,
-        spans=[span_of(5)],
-        chars=CHARS // 10,
-        replaces="1.6",
-    )
-    yield from scribe.turn("1.11", 1, "I'll count them by component.", PART, "1\n")
-    yield scribe.final(
-        "1.11", "one error of `web.api`, a follower of the outage", duration=2.8, late=True
-    )
     yield scribe.event(
         tags.RLM_REPL_OUT,
         "1",
@@ -369,7 +336,6 @@ def ending(scribe: Scribe) -> Iterator[Record]:
     yield from scribe.turn("1", 3, "Now I know enough.", "FINAL(report)", "")
     rests = [[8_801_000, 8_803_400], [9_310_000, 9_318_000], [13_460_000, 13_700_000]]
     yield scribe.final("1", ANSWER, spans=rests)
-    yield scribe.call("1", "touch", how="answer", spans=rests)
 
 
 def running() -> list[Record]:

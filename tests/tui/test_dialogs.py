@@ -24,7 +24,7 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
-from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, JumpScreen, Prompt
+from mahtab_tui.tui.screens.dialog import Confirm, Dialog, JumpScreen, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -105,7 +105,7 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
 
 @pytest.mark.parametrize(
     "dialog",
-    [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: EditQuery("why?")],
+    [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: Prompt("why?")],
     ids=["confirm", "query"],
 )
 async def test_quitting_while_a_dialog_opens_quits(

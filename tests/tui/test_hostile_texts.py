@@ -22,7 +22,7 @@ from tests import tags
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
-from tests.tui.search_story import LIMITS, Scribe
+from tests.tui.search_story import Scribe
 from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn, showing
 
 
@@ -106,12 +106,9 @@ def records(text: str, number: int) -> Iterator[Record]:
 
 def search(text: str, number: int) -> Iterator[Record]:
     scribe = Scribe(f"t{number}")
-    yield scribe.begin(
-        "1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text
-    )
+    yield scribe.begin("1", text, chars=9, spans=[[0, 9]], cell=number, source=text, model=text)
     yield from scribe.turn("1", 1, text, text, text, status="error")
     yield scribe.begin("1.1", text, batch="b1", index=0, of=1, spans=[[0, 9]], model=text)
-    yield scribe.call("1.1", "touch", how="handed", spans=[[0, 9]])
     yield scribe.final("1.1", text, "error", duration=1.0)
     yield scribe.final("1", text, duration=1.0, spans=[[0, 9]])
 

@@ -358,7 +358,7 @@ def marked(pilot: Pilot[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("deep", [0, 20], ids=["whole", "folded"])
-@pytest.mark.parametrize("key", ["enter", "f"])
+@pytest.mark.parametrize("key", ["enter", "o"])
 async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
     make_app: MakeApp, lib: Path, deep: int, key: str
 ) -> None:
@@ -440,27 +440,7 @@ async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: P
     )
     async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
         await shown(pilot)
-        await pilot.press("enter", "f", "home")
+        await pilot.press("enter", "o", "home")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await reads(pilot, "cannot be read")
         assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")
-
-
-async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, lib: Path) -> None:
-    error_records = records(lib)
-    error_records[-1] = made(
-        tags.USER_REPL_OUT,
-        error_records[-1].text,
-        {name: value for name, value in error_records[-1].attrs.items() if name != "frames"},
-        1.0,
-    )
-    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", "f")
-        await until(
-            pilot,
-            lambda: (
-                [error_records.message for error_records in pilot.app._notifications]
-                == ["The location of this error is not known."]
-            ),
-        )

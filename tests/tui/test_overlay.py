@@ -311,16 +311,3 @@ async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
         kitty.stored.clear()
         pilot.app.refresh(layout=True)
         assert await watched.standing(1) == [before]
-
-
-async def test_picture_hidden_from_the_model_stays_dimmed(
-    make_app: MakeApp, kitty: GraphicsTerminal
-) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        shown = list(kitty.stored)
-        entry = watched.pane.viewport.transcript.entries[-1].key
-        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
-        await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
-        assert watched.misplaced == []

@@ -10,12 +10,10 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands import BY_ID
-from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, write
-from tests.tui.story import MakeApp, drawn, showing, story
+from tests.tui.story import MakeApp, drawn, story
 
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
@@ -207,24 +205,3 @@ def test_skills_screen_snapshot(
         await pilot.pause()
 
     assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
-
-
-async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:
-    async with showing(make_app(*story()), SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        app.session.knowledge.loaded.load("tidy")
-        app.session.knowledge.loaded.load("debug")
-        BY_ID["unload-skill"].run(app.command_context, "tidy")
-        assert loaded(pilot) == ["debug"]
-        BY_ID["unload-skill"].run(app.command_context, "tidy")
-        BY_ID["unload-skill"].run(app.command_context, "")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.rows))
-        await pilot.press("enter")
-        await until(pilot, lambda: loaded(pilot) == [])
-        BY_ID["unload-skill"].run(app.command_context, "")
-        await pilot.pause()
-        assert [note.message for note in app._notifications] == [
-            "The skill 'tidy' is not loaded. Loaded: debug.",
-            "No skill is loaded.",
-        ]

@@ -15,8 +15,6 @@ from textual.strip import Strip
 from mahtab_tui.tui import pictures
 from mahtab_tui.tui.pictures import Picture
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
-from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
 from tests.tui.transcript_app import PaneApp, cells, shown
@@ -135,32 +133,6 @@ async def test_picture_scrolled_away_before_drawing_is_dropped(drawing: BlockedD
         drawing.begun.clear()
         await pilot.press("end")
         await until(pilot, lambda: drawing.begun == [(10, 5)])
-
-
-async def test_picture_hidden_from_the_model_is_drawn_dimmed() -> None:
-    async with PaneApp(cell(1, png(80, 80))).run_test(size=SIZE) as pilot:
-        pane = pane_of(pilot)
-        await until(pilot, lambda: blocks(pane) == [10] * 5)
-        (bright,) = styles(pane)
-        pane.fold(
-            [
-                made(
-                    tags.HIDE,
-                    "",
-                    {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True},
-                    1.0,
-                )
-            ]
-        )
-        await until(pilot, lambda: blocks(pane) == [10] * 5 and styles(pane) != {bright})
-        (dimmed,) = styles(pane)
-        assert bright is not None
-        assert bright.color is not None
-        assert bright.color.triplet == (255, 0, 0)
-        assert dimmed is not None
-        assert dimmed.color is not None
-        assert dimmed.color.triplet is not None
-        assert 128 <= dimmed.color.triplet.red < 160
 
 
 async def test_copying_a_picture_copies_no_text() -> None:

@@ -18,12 +18,8 @@ from hypothesis import strategies as st
 
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, make_names
 from mahtab_tui.worker.sandbox.text import (
-    MOST_A_CALL,
-    MOST_IN_ALL,
     Final,
     Part,
-    ReadTracker,
-    Source,
 )
 from tests.unit.sandbox_engine import LOG, Engine, names
 
@@ -494,53 +490,6 @@ def test_line_numbers_are_meaningless_among_documents() -> None:
     with pytest.raises(Final):
         there["FINAL"]("line 1")
     assert engine.notifications == [("final", {"text": "line 1", "spans": []})]
-
-
-def test_reads_are_reported_in_bounded_messages() -> None:
-    engine = Engine()
-    there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)
-    there["peek"](10, 5)
-    assert engine.notifications == [("touch", {"how": "peek", "spans": [[5, 15]]})]
-    there["grep"]("a", max_matches=None)
-    assert [len(args["spans"]) for _, args in engine.notifications[1:]] == [MOST_A_CALL] * 3
-    for _ in range(MOST_IN_ALL):
-        there["peek"](5)
-    assert sum(len(args["spans"]) for _, args in engine.notifications) == MOST_IN_ALL
-
-
-def test_slices_of_the_text_count_as_read() -> None:
-    def seen(look: Callable[[Any], object], kind: str = "str", parts: Any = ()) -> list[list[int]]:
-        engine = Engine()
-        touches = ReadTracker(engine)
-        there: dict[str, Any] = make_names(LOG, kind, parts, engine, touches=touches)
-        look(there["context"])
-        touches.flush()
-        assert {args["how"] for _, args in engine.notifications} <= {"peek"}
-        return [span for _, args in engine.notifications for span in args["spans"]]
-
-    assert seen(lambda context: context[5:50] + context[50:60]) == [[5, 60]]
-    assert seen(lambda context: [context[700:705], context[-5:]]) == [
-        [700, 705],
-        [len(LOG) - 5, len(LOG)],
-    ]
-    assert (
-        seen(lambda context: (len(context), context.find("ERROR"), context[5], context[::-1])) == []
-    )
-    assert seen(lambda context: context[1][1:3], "list", (("a", 0, 50), ("b", 50, 90))) == [
-        [51, 53]
-    ]
-    assert seen(lambda context: copy.copy(context)[3:9]) == [], "a copy reports nothing"
-
-
-def test_loop_over_a_million_slices_sends_little() -> None:
-    engine = Engine()
-    touches = ReadTracker(engine)
-    context = Source.make("x" * 400_000, touches)
-    for offset in range(0, 400_000, 4):
-        context[offset : offset + 1]
-    touches.flush()
-    assert sum(len(args["spans"]) for _, args in engine.notifications) == MOST_IN_ALL
-    assert len(engine.notifications) < 50
 
 
 def test_text_part_survives_copying() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
 from mahtab_tui.search.api import Log, SearchAnswer
-from mahtab_tui.search.engine import LONGEST_QUERY, MEMO_BYTES, _digest
+from mahtab_tui.search.engine import LONGEST_QUERY, _digest
 from mahtab_tui.search.turns import NodeSource
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
@@ -129,13 +128,6 @@ def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: object)
 
 def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
     async def forge(seat: Seat) -> None:
-        for how, spans in (
-            ("answer", [[0, 1]]),
-            ("peek", [[0]]),
-            ("peek", "all"),
-            ("grep", [[3, 1], [0, 10**9], ["a", "b"], None]),
-        ):
-            seat.host.send("touch", {"how": how, "spans": spans})
         seat.host.send("final", {"text": 5})
         seat.host.send("final", {"text": "x" * 1_000_001, "spans": []})
         seat.host.send("nothing", {})
@@ -144,26 +136,6 @@ def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
         replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
     )
     assert found.text == "it is in line 0"
-    touched = [
-        (record.attrs["how"], record.attrs["spans"])
-        for record in bench.story.of(tags.RLM_CALL, event="touch")
-    ]
-    assert touched == [("grep", [[0, len(TEXT)]]), ("answer", [[0, 6]])]
-
-
-def test_node_reports_a_limited_number_of_reads(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.search.turns._MAX_TOUCHES", 5)
-
-    async def flood(seat: Seat) -> None:
-        for offset in range(0, 100, 10):
-            seat.host.send("touch", {"how": "peek", "spans": [[offset, offset + 1]]})
-
-    bench.run(
-        replies({"what?": [code("flood"), code("answer")]}), {"flood": flood, "answer": answer}
-    )
-    assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
 
 
 def test_unsendable_characters_are_replaced(bench: Bench) -> None:
@@ -202,16 +174,6 @@ class Made(str):
     __slots__ = ("__weakref__",)
 
 
-def stored_bytes(bench: Bench) -> int:
-    engine = next(iter(bench._searches[-1]._trees.values()))
-    nodes = engine._nodes.values()
-    return sum(
-        sys.getsizeof(node.query)
-        + (node.source.text is not engine._text) * sys.getsizeof(node.source.text.text)
-        for node in nodes
-    )
-
-
 def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
     texts: list[weakref.ref[Made]] = []
 
@@ -227,28 +189,6 @@ def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
     assert "too long for one call" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert [text() for text in texts] == [None] * 20
     assert bench.story.begun() == ["1"]
-
-
-def test_texts_of_ended_nodes_are_released_above_a_limit(bench: Bench) -> None:
-    async def many(seat: Seat) -> None:
-        for number in range(60):
-            await seat.rlm(f"part {number}" + "q" * 90_000, "x" * LARGE)
-        seat.final("end")
-
-    bench.run(
-        lambda messages: code("many") if query_of(messages) == "what?" else "read",
-        {"many": many},
-        max_depth=1,
-        plain=2 * LARGE,
-        ask_above=99,
-    )
-    assert 0 < stored_bytes(bench) <= MEMO_BYTES
-    search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
-    search.retry(tree, "1.1")
-    search.retry(tree, "1.60")
-    assert search.run("?", "a", model="demo").state == "done", "the loop has come round"
-    assert "Call 1.1 of the search cannot be run again" in bench.story.of(tags.NOTICE)[0].text
-    assert bench.story.of(tags.RLM_CALL, "1.61", event="begin")[0].attrs["replaces"] == "1.60"
 
 
 def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
@@ -320,7 +260,7 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
 
 
-# Trees in which chance decides what nodes do, which fail, and who is stopped or run again when.
+# Trees in which chance decides what nodes do, which fail, and who is stopped when.
 
 
 @pytest.fixture(autouse=True)
@@ -410,10 +350,7 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
             bench.running.answer(request, chance.random() < 0.7)
         begun = bench.story.begun()
         node = chance.choice(begun[1:] or begun) if chance.random() < 0.95 else "1"
-        if chance.random() < 0.5:
-            bench.running.stop(name, node)
-        else:
-            bench.running.retry(name, node, chance.choice([None, "a", "other"]))
+        bench.running.stop(name, node)
     assert running.result(30).state in ("done", "partial", "error", "stopped")
     bench.running.close()
     assert bench.sandboxes.open == 0

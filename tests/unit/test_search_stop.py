@@ -1,4 +1,4 @@
-"""Stopping at any node and state, and running nodes again."""
+"""Stopping at any node and state."""
 
 from __future__ import annotations
 
@@ -114,8 +114,9 @@ def test_stopping_the_root_stops_all_descendants(bench: Bench, state: str) -> No
     wait_for(lambda: bench.sandboxes.open == 0)
 
 
-def test_queued_node_can_be_stopped(bench: Bench) -> None:
-    running = bench.start(tree(None), TURNS, concurrency=1)
+def test_queued_node_can_be_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.search.conversation.Model.concurrency", 1)
+    running = bench.start(tree(None), TURNS)
     wait_for(lambda: len(bench.story.begun()) == 3)
     name = bench.story[0].attrs["tree"]
     for node in ("1.2", "1.1"):
@@ -250,7 +251,6 @@ def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
     search = bench._searches[0]
     for tree_name, node in (("no such", "1"), (found.tree, "1.7"), (found.tree, "x")):
         search.stop(tree_name, node)
-        search.retry(tree_name, node)
     search.answer("no such", True)
     assert search.text("no such", 0, 5) is None
     assert search.text(found.tree, 5, 12) == TEXT[5:12]
@@ -278,52 +278,3 @@ def test_user_answers_the_question_before_a_fan_out(bench: Bench) -> None:
         "run",
     ]
     assert len(bench.story.begun()) == 21
-
-
-def test_retried_node_reaches_the_waiting_parent(bench: Bench) -> None:
-    go_on = threading.Event()
-
-    async def reply(messages: Sequence[BaseMessage]) -> str:
-        query = query_of(messages)
-        if query == "what?":
-            return code("halves")
-        if query == "half":
-            while not go_on.is_set():
-                await asyncio.sleep(0.005)
-        return f"{query} is read"
-
-    running = bench.start(reply, TURNS, max_depth=1)
-    wait_for(lambda: len(bench.story.of(tags.RLM_CALL, event="turn")) == 3)
-    bench.running.retry(bench.story[0].attrs["tree"], "1.1", "another")
-    wait_for(lambda: "1.3" in bench.story.finals())
-    begun = bench.story.of(tags.RLM_CALL, "1.3", event="begin")[0]
-    first = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0]
-    assert begun.text == "another"
-    assert begun.attrs["replaces"] == "1.1"
-    assert {name: begun.attrs[name] for name in ("parent", "batch", "index", "of", "spans")} == {
-        name: first.attrs[name] for name in ("parent", "batch", "index", "of", "spans")
-    }
-    go_on.set()
-    assert running.result(20).text == "another is read|half is read"
-    assert bench.story.finals()["1.1"][0] == "stopped"
-    assert not bench.story.of(tags.RLM_FINAL, late=True)
-
-
-def test_late_retry_keeps_its_answer_in_a_separate_tree(bench: Bench) -> None:
-    asked: list[str] = []
-
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        asked.append(query_of(messages))
-        return code("halves") if query_of(messages) == "what?" else f"read {len(asked)}"
-
-    found = bench.run(reply, TURNS, max_depth=1)
-    assert found.text == "read 2|read 3"
-    search = bench._searches[0]
-    search.retry(found.tree, "1.2")
-    wait_for(lambda: "1.3" in bench.story.finals())
-    assert bench.story.finals()["1.3"] == ("done", "read 4")
-    assert bench.story.of(tags.RLM_FINAL, late=True)[0].attrs["node"] == "1.3"
-    search.retry(found.tree, "1", "what again?")
-    wait_for(lambda: "2" in bench.story.finals())
-    begun = bench.story.of(tags.RLM_CALL, "2", event="begin")[0]
-    assert (begun.attrs["parent"], begun.attrs["replaces"], begun.attrs["depth"]) == (None, "1", 0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.api import Log
-from mahtab_tui.search.node import FINISHED, Coverage, Intervals, SearchNode
+from mahtab_tui.search.node import FINISHED, SearchNode, merge_spans
 from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
 from tests import tags
 from tests.records import made, read_log
@@ -56,7 +56,7 @@ def check(tree: Tree) -> None:
         assert node.id not in seen
         seen.add(node.id)
         assert tree.nodes[node.id] is node
-        for child in [*node.children, *node.again]:
+        for child in node.children:
             walk(child)
         above = node.parent
         while above is not None:
@@ -98,17 +98,7 @@ def test_running_search_is_shown() -> None:
     ]
     assert tree.nodes["1.5.2"].last_line == 'print(*grep("deploy|migrat'
     assert tree.nodes["1.9"].back_off is not None
-    left = tree.left(root.begun + 10)
-    assert (left.calls, left.seconds, left.tokens) == (500 - tree.used.calls, 290.0, None)
     assert root.used == tree.used
-
-
-def test_the_call_after_the_last_turn_is_not_one_turn_more() -> None:
-    node = folded(running()).root
-    assert node is not None
-    node.turn_limit = 20
-    labels = [node.turn_label(number, "{}/{}") for number in (0, 20, 21)]
-    assert labels == ["", "20/20", "last call"]
 
 
 def test_finished_search_is_shown() -> None:
@@ -116,13 +106,8 @@ def test_finished_search_is_shown() -> None:
     check(tree)
     assert tree.finished
     assert tree.nodes["1.7"].state == "partial"
-    again = tree.nodes["1.11"]
-    assert again.late
-    assert again.replaces is tree.nodes["1.6"]
     assert tree.nodes["1.6"].answer.startswith("The model could not be reached")
-    assert tree.nodes["1"].batches["b1"].counts["error"] == 0
-    assert tree.nodes["1.10"].memo == "1.9"
-    assert len(tree.coverage.spans("answer")) == 3
+    assert len(tree.nodes["1"].rests_on) == 3
 
 
 def test_fan_out_is_confirmed_and_counted() -> None:
@@ -184,7 +169,7 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _NAMES = st.sampled_from(
-    "node parent kind batch index of spans chars model replaces limits cell turn turns seconds request calls tokens usd state how cost duration".split()
+    "node parent kind batch index of spans chars model cell turn turns seconds request calls tokens usd state cost duration".split()
 )
 
 
@@ -201,14 +186,6 @@ def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
                 from_json({**original, "attrs": {**original["attrs"], **damage}}) or records[index]
             )
     check(folded(records))
-
-
-def test_self_replacing_call_is_a_call() -> None:
-    records = list(STORY)
-    records[0] = records[0].changed(replaces="1")
-    tree = folded(records)
-    check(tree)
-    assert [root.id for root in tree.roots] == ["1"]
 
 
 def test_event_of_a_newer_version_is_ignored() -> None:
@@ -325,73 +302,9 @@ def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-# Spans of a text, merged, and as the cells of a bar.
-
-CHARS = 300
-_SPANS = st.lists(st.tuples(st.integers(0, CHARS), st.integers(0, CHARS)), max_size=12)
-
-
-@given(st.lists(_SPANS, max_size=8))
-@settings(deadline=None)
-def test_intervals_contain_what_was_added(batches: list[list[tuple[int, int]]]) -> None:
-    intervals = Intervals()
-    wanted: set[int] = set()
-    for spans in batches:
-        intervals.add(spans)
-        wanted.update(offset for start, end in spans for offset in range(start, end))
-    found = list(intervals)
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=12))
+def test_merged_spans_contain_what_was_given(spans: list[tuple[int, int]]) -> None:
+    found = merge_spans(spans)
+    wanted = {offset for start, end in spans for offset in range(start, end)}
     assert {offset for start, end in found for offset in range(start, end)} == wanted
-    assert intervals.size == len(wanted)
     assert all(before[1] < after[0] for before, after in pairwise(found))
-
-
-@given(_SPANS, st.integers(2, 5))
-def test_too_many_intervals_are_merged_without_loss(
-    spans: list[tuple[int, int]], limit: int
-) -> None:
-    intervals = Intervals(limit)
-    intervals.add(spans)
-    covered = {offset for start, end in intervals for offset in range(start, end)}
-    assert len(intervals) <= limit
-    assert covered >= {offset for start, end in spans for offset in range(start, end)}
-
-
-def test_grid_cell_shows_its_most_advanced_state() -> None:
-    coverage = Coverage(1000)
-    coverage.add("handed", [(0, 500)])
-    coverage.add("peek", [(0, 100)])
-    coverage.add("grep", [(250, 251)])
-    coverage.add("answer", [(990, 5000)])
-    assert coverage.cells(10) == [
-        ("peek", False),
-        ("handed", False),
-        ("grep", True),
-        ("handed", False),
-        ("handed", False),
-        *[(None, False)] * 4,
-        ("answer", True),
-    ]
-    assert coverage.seen == 0.111
-    assert coverage.spans("answer") == [(990, 1000)]
-
-
-@given(_SPANS, st.integers(1, 80))
-def test_every_span_has_a_grid_cell_and_no_cell_is_extra(
-    spans: list[tuple[int, int]], count: int
-) -> None:
-    coverage = Coverage(CHARS)
-    coverage.add("grep", spans)
-    cells = coverage.cells(count)
-    assert len(cells) == count
-    for start, end in coverage.spans("grep"):
-        assert cells[start * count // CHARS].how == "grep"
-        assert cells[(end - 1) * count // CHARS].how == "grep"
-    filled = sum(cell.how is not None and not cell.sparse for cell in cells)
-    assert filled / count <= 2 * coverage.seen
-
-
-def test_an_empty_text_has_empty_cells() -> None:
-    coverage = Coverage()
-    coverage.add("peek", [(0, 10)])
-    assert coverage.cells(3) == [(None, False)] * 3
-    assert coverage.seen == 0.0

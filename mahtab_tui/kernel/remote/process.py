@@ -190,7 +190,7 @@ def _save_last_output(noted: KernelNote, transport: Transport) -> None:
         ) from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)
-    transport.finish(FINISH_TIMEOUT)
+    transport.finish(MAX_FINISH_TIMEOUT)
 
 
 class RemoteOutput:

@@ -42,10 +42,6 @@ NODE_COMMANDS = pane_commands(
         "node-open open_node o menu": "Open: Open the call: its turns, its text, its answer",
         "node-copy copy_answer y menu": "Copy: Copy the call's answer",
         "node-variable make_variable v menu": "Variable: Assign the call's answer to a variable, in a cell of your own",
-        "node-parent go_to_parent p menu": "Parent: Go to the call that made this one",
-        "node-follow follow f menu": "Follow: Follow the newest call, or stop following",
-        "node-edit edit_node e menu": "Edit: Edit the call's query, and run it again",
-        "node-retry retry_node r menu confirm": "Retry: Run the call again",
         "node-stop stop_node s menu confirm": "Stop: Stop the call and all below it; the others continue",
     },
 )
@@ -102,11 +98,9 @@ _KEYS: dict[str, dict[str, str]] = {
     },
     "Recursion": {
         "left, right": "Collapse, expand",
-        "ctrl+f": "Search the questions and answers of all calls, collapsed ones too",
         "t": "In an open call: its text, or its turns",
         "tab": "In an open call: go to the next call or place that its answer rests on; Enter opens it",
         "/, n, N": "In its text: search, next, previous",
-        "[, ]": "In its text: previous and next match",
     },
     "Panes": {
         "letters": "From any pane, typing goes to the editor",

@@ -13,7 +13,6 @@ from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.document._document import Selection
 from textual.events import Key
 from textual.geometry import Offset
 from textual.message import Message
@@ -23,7 +22,6 @@ from textual.widgets import Button, Input, Label, OptionList, Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import PaneCommand
-from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 
@@ -124,31 +122,6 @@ class Prompt(Dialog[str | None]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
-
-
-class EditQuery(Dialog[str | None]):
-    AUTO_FOCUS = "#query-again"
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
-
-    def __init__(self, query: str) -> None:
-        super().__init__()
-        self._text = query
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            yield Static("Run this call again with the query", markup=False)
-            area = CodeArea(self._text, id="query-again")
-            area.python = False
-            area.selection = Selection.cursor(area.document.end)
-            yield area
-            yield Static(
-                "Enter runs it · Ctrl+J new line · Esc cancels", classes="quiet", markup=False
-            )
-
-    @on(CodeArea.Submitted)
-    def _submitted(self, event: CodeArea.Submitted) -> None:
-        event.stop()
-        self.dismiss(event.text.strip())
 
 
 _KEYS = 5

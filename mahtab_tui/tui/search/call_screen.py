@@ -21,8 +21,8 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import Coverage, CoverageCell, SearchNode, Turn
-from mahtab_tui.search.tree import SearchControl, Tree
+from mahtab_tui.search.node import SearchNode, Turn
+from mahtab_tui.search.tree import SearchControl
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import Markdown
@@ -34,6 +34,7 @@ from mahtab_tui.tui.rows.row import (
     Row,
     RowsView,
     Span,
+    fit_text,
     paragraph,
 )
 from mahtab_tui.tui.rows.text_window import (
@@ -46,19 +47,12 @@ from mahtab_tui.tui.rows.text_window import (
 )
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.search.drawing import (
-    CallLine,
-    Drawing,
-    budget,
-    coverage_mark,
-    describe_position,
+    MARKS,
     format_count,
     glyph,
-    legend,
     one_line,
     short_cost,
     short_time,
-    span_cells,
-    with_reruns,
 )
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
@@ -91,17 +85,14 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
-    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
+    def __init__(self, node: SearchNode) -> None:
         self.rows: list[CallRow] = []
-        self._tree = tree
         self._node = node
-        self._clock = clock
         self._turns: dict[int, tuple[int, list[CallRow]]] = {}
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._width, self._palette = max(8, width - EDGE - RIGHT), palette
         self._markdown = Markdown(palette)
-        self._drawing = Drawing(max(10, width - EDGE - RIGHT), palette)
         self._turns.clear()
         self.update()
 
@@ -112,8 +103,10 @@ class CallRows:
         row, _, child, _ = self.rows[index]
         if child is None:
             return row
-        line = CallLine("node", self._tree, child)
-        return Row(self._drawing.spans(line, self._clock(), None))
+        mark, role = MARKS[child.state]
+        words = f" {one_line(child.query)}  {one_line(child.answer)}"
+        style = getattr(self._palette, role)
+        return Row([(mark, style), (fit_text(words, self._width - 1), self._palette.text)])
 
     def update(self) -> None:
         node, rows = self._node, list[CallRow]()
@@ -125,12 +118,12 @@ class CallRows:
             rows += drawn
         if not node.turns and not node.finished:
             rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
-        if node.again:
-            rows += [*self._calls(list(with_reruns(node.again)), "run again"), CallRow(Row())]
         if node.finished:
             rows += self._answer(node)
-        children = list(with_reruns(node.children))
-        self.rows = [*rows, *self._calls(children, format_count(len(children), "call"))]
+        if calls := len(node.children):
+            rows.append(CallRow(Row([(format_count(calls, "call"), self._palette.text + BOLD)])))
+            rows += [CallRow(Row(), child=child) for child in node.children]
+        self.rows = rows
 
     def _turn(self, turn: Turn) -> Iterator[Row]:
         palette, node, width = self._palette, self._node, self._width
@@ -142,11 +135,8 @@ class CallRows:
                 short_cost(turn.used) if turn.used.calls else "",
                 "" if turn.duration is None else short_time(turn.duration),
             ]
-            left = budget(turn.left)
-            about = (f"  left: {left}" if left else "", palette.muted)
             usage = ("  ".join(filter(None, used)), palette.muted)
-            spans = [(head.capitalize(), palette.model + BOLD), about]
-            yield Row(spans, palette.model, right=[usage])
+            yield Row([(head.capitalize(), palette.model + BOLD)], palette.model, right=[usage])
         if not plain_call or not node.finished:  # The words of a plain call are its answer.
             yield from self._markdown.document(plain(_prose(turn)), width, palette.model)
         if turn.code is not None:
@@ -186,12 +176,7 @@ class CallRows:
             "error": ("It failed", palette.bad),
             "stopped": ("It was stopped", palette.muted),
         }.get(node.state, ("Answer", palette.good))
-        about = ""
-        if node.memo:
-            about = f"  the same question over the same text as {node.memo}: asked once"
-        elif node.late:
-            about = "  came too late for its parent; kept beside the answer that the parent got"
-        yield CallRow(Row([(name, style + BOLD), (about, palette.muted)], style), head=True)
+        yield CallRow(Row([(name, style + BOLD)], style), head=True)
         answer = _LINE_END.sub("  \n", plain(node.answer))
         yield from map(CallRow, self._markdown.document(answer, self._width, style))
         if node.rests_on:
@@ -205,11 +190,6 @@ class CallRows:
             ]
             yield CallRow(Row(words, style), span=(start, end))
         yield CallRow(Row())
-
-    def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[CallRow]:
-        if nodes:
-            yield CallRow(Row([(head, self._palette.text + BOLD)]))
-            yield from (CallRow(Row(), child=node) for node in nodes)
 
 
 def _prose(turn: Turn) -> str:
@@ -238,10 +218,9 @@ class CallPane(RowsView, can_focus=True):
     class CallOpened(Message):
         node: SearchNode
 
-    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
-        self._rows = CallRows(tree, node, clock)
+    def __init__(self, node: SearchNode) -> None:
+        self._rows = CallRows(node)
         super().__init__(self._rows, id="node-story")
-        self.following = not node.finished
         self._placed = False
 
     @property
@@ -249,13 +228,14 @@ class CallPane(RowsView, can_focus=True):
         return self.cursor
 
     def refresh_view(self) -> None:
+        at_end = self.scroll_offset.y >= self.max_scroll_y
         if self._laid_out is not None:
             self._rows.update()
         super().refresh_view()
         rows = self._rows.rows
         if self.cursor >= len(rows) or (self.cursor >= 0 and not rows[self.cursor].is_link):
             self.cursor = -1
-        if self.following:
+        if at_end:
             self._scroll_to_row(max(0, len(rows) - self.size.height))
         if not self._placed and self._laid_out is not None:
             self._placed = True
@@ -276,7 +256,6 @@ class CallPane(RowsView, can_focus=True):
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
         else:
-            self.following = False
             self.show_row(self.cursor)
         self.refresh()
 
@@ -295,11 +274,6 @@ class CallPane(RowsView, can_focus=True):
         if index is not None and self._rows.rows[index].is_link:
             self.cursor = index
             self.open_link()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value and new_value < self.max_scroll_y:
-            self.following = False
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
@@ -326,27 +300,6 @@ def figures(node: SearchNode, now: float, width: int) -> str:
     return " · ".join(words)
 
 
-class PositionBar(Static):
-    def __init__(self, tree: Tree, node: SearchNode) -> None:
-        super().__init__(markup=False)
-        self._tree = tree
-        self._node = node
-
-    def render(self) -> Content:
-        width, coverage, spans = max(1, self.size.width), self._tree.coverage, self._node.spans
-        cells = map(coverage_mark, coverage.cells(width))
-        bar = Content.assemble(*((mark, f"${role}") for mark, role in cells))
-        if not coverage.chars or not spans or self._node is self._tree.root:
-            return Content.assemble(bar, "\n", *((text, f"${role}") for text, role in legend()))
-        first, after = span_cells(spans, coverage.chars, width)
-        mark = "▔" * (after - first)
-        words = f"{describe_position(spans)} of {short_number(coverage.chars)} characters"
-        below = f"{words.rjust(first - 1)} {mark}"
-        if after + 1 + len(words) <= width:
-            below = f"{' ' * first}{mark} {words}"
-        return Content.assemble(bar, "\n", (below, "$muted"))
-
-
 class TextRows(LongTextView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
@@ -354,22 +307,16 @@ class TextRows(LongTextView, can_focus=True):
         Binding("N,shift+n", "next(True)", "Previous", show=False),
     ]
 
-    def __init__(self, source: Text, spans: Sequence[TextSpan], coverage: Coverage) -> None:
+    def __init__(self, source: Text, spans: Sequence[TextSpan]) -> None:
         super().__init__(source)
         self.span: TextSpan | None = None
         self.top = spans[0][0] if spans else 0
         self._spans = spans
         self._marks: Sequence[TextSpan] = ()
-        self._coverage = coverage
-        self._cells: Sequence[CoverageCell] = ()
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
         self._marks = spans
         self.refresh_view()
-
-    def refresh_view(self) -> None:
-        self._cells = self._coverage.cells(max(1, self.size.height))
-        super().refresh_view()
 
     @property
     def rows_above(self) -> int:
@@ -395,11 +342,9 @@ class TextRows(LongTextView, can_focus=True):
 
     def edge(self, y: int) -> Span:
         palette = get_palette(self.app)
-        cell = self._cells[y] if y < len(self._cells) else CoverageCell()
         if y == self.top * max(1, self.size.height) // max(1, self.source.size):
             return "◀", palette.text
-        mark = "▕" if cell.sparse or cell.how is None else "▐"
-        return mark, getattr(palette, coverage_mark(cell)[1])
+        return "▕", palette.hairline
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
@@ -416,18 +361,15 @@ class TextRows(LongTextView, can_focus=True):
 class TextPane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("right_square_bracket", "position(1)", "Next match", show=False),
-        Binding("left_square_bracket", "position(-1)", "Previous match", show=False),
     ]
 
-    def __init__(self, source: Text | None, spans: Sequence[TextSpan], coverage: Coverage) -> None:
+    def __init__(self, source: Text | None, spans: Sequence[TextSpan]) -> None:
         """source: None if the text is no longer in memory."""
         super().__init__(id="node-side")
         self.shown = source is not None and bool(spans)
-        self.rows = TextRows(source or LocalText(""), spans, coverage)
+        self.rows = TextRows(source or LocalText(""), spans)
         self._line = LineInput(placeholder="search the text", compact=True, id="find")
         self._line.display = False
-        self._coverage = coverage
         self._spans = spans
 
     def compose(self) -> ComposeResult:
@@ -443,15 +385,6 @@ class TextPane(Vertical):
         if self.shown:
             self.rows.span, self.rows.found = span, None
             self.rows.go_to(span[0])
-
-    def action_position(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) match, or span that supports an answer."""
-        if not self.shown:
-            return
-        found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
-        at = self.rows.top if self.rows.span is None else self.rows.span[0] + (step > 0)
-        if beyond := [span for span in found if (span[0] >= at) == (step > 0)]:
-            self.show(beyond[0 if step > 0 else -1])
 
     def action_search(self) -> None:
         if self.shown:
@@ -494,13 +427,12 @@ class NodeScreen(Dialog[None], NodeActions):
         self.control = control
         self._tree, self._node = tree, node = chosen
         source = None
-        if control.text(tree.id, 0, 1) is not None:
+        if tree.root is not None and control.text(tree.id, 0, 1) is not None:
             source = PagedText(
-                lambda start, end: control.text(tree.id, start, end) or "", tree.coverage.chars
+                lambda start, end: control.text(tree.id, start, end) or "", tree.root.chars
             )
-        self._call_pane = CallPane(tree, node, clock)
-        self._text = TextPane(source, node.spans, tree.coverage)
-        self._bar = PositionBar(tree, node)
+        self._call_pane = CallPane(node)
+        self._text = TextPane(source, node.spans)
         self._clock = clock
         self._shown_versions = (-1, -1)
 
@@ -514,7 +446,6 @@ class NodeScreen(Dialog[None], NodeActions):
             yield Static(id="node-figures", markup=False)
         with VerticalScroll(id="node-query", can_focus=False):
             yield Static(Content(plain(self._node.query).strip()), markup=False)
-        yield self._bar
         with Horizontal(id="node-body"):
             yield self._call_pane
             yield self._text
@@ -546,13 +477,10 @@ class NodeScreen(Dialog[None], NodeActions):
             room = self.app.size.width - where.cell_length - 5
             used = Content.styled(figures(node, now, room), "$muted")
             self.query_one("#node-figures", Static).update(used)
-            self._bar.refresh()
         if seen != self._shown_versions:
             self._shown_versions = seen
             self._call_pane.refresh_view()
             self._text.rows.mark(node.rests_on)
-        elif node.alive:
-            self._call_pane.refresh()
 
     def action_leave(self) -> None:
         if not self._text.leave_search():
@@ -571,17 +499,10 @@ class NodeScreen(Dialog[None], NodeActions):
         if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 
-    def action_follow(self) -> None:
-        self._call_pane.following = not self._call_pane.following
-        self._call_pane.refresh_view()
-
-    def choose(self, node: SearchNode) -> None:
-        chosen = CallSelection(self._tree, node)
-        self.app.switch_screen(NodeScreen(chosen, self.control, self._clock))
-
     @on(CallPane.CallOpened)
     def _call_opened(self, message: CallPane.CallOpened) -> None:
-        self.choose(message.node)
+        chosen = CallSelection(self._tree, message.node)
+        self.app.switch_screen(NodeScreen(chosen, self.control, self._clock))
 
     @on(CallPane.SpanOpened)
     def _span_opened(self, message: CallPane.SpanOpened) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
@@ -13,10 +13,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.node import (
     STATES,
-    BudgetLeft,
-    CoverageCell,
     FanOut,
-    How,
     SearchNode,
     State,
     UsageSum,
@@ -31,56 +28,27 @@ Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "t
 PHASES = "◐◓◑◒"
 _PHASE_RATE = 4
 
-MARKS: Mapping[State, tuple[str, str, Role]] = {
-    "waiting": ("◌", "·", "muted"),
-    "thinking": ("◉", "◦", "model"),
-    "running": ("●", "▪", "moon"),
-    "done": ("✓", "■", "good"),
-    "partial": ("≈", "◪", "moon"),
-    "error": ("✗", "✗", "bad"),
-    "stopped": ("■", "□", "muted"),
+MARKS: Mapping[State, tuple[str, Role]] = {
+    "waiting": ("◌", "muted"),
+    "thinking": ("◉", "model"),
+    "running": ("●", "moon"),
+    "done": ("✓", "good"),
+    "partial": ("≈", "moon"),
+    "error": ("✗", "bad"),
+    "stopped": ("■", "muted"),
 }
-"""State: glyph, cell of a grid, colour."""
-
-COVER: Mapping[How | None, tuple[str, Role, str]] = {
-    None: ("▁", "hairline", ""),
-    "handed": ("▂", "person", "handed"),
-    "peek": ("▄", "model", "read"),
-    "grep": ("▆", "model", "matched"),
-    "answer": ("█", "moon", "answers"),
-}
-"""Mark, colour and word of the legend."""
-
-
-def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
-    """Return a cell's mark; a stroke where little was covered."""
-    mark, role, _ = COVER[cell.how]
-    return "▏" if cell.sparse else mark, role
-
-
-def legend() -> list[tuple[str, Role]]:
-    pieces: list[tuple[str, Role]] = []
-    for mark, role, words in list(COVER.values())[1:]:
-        pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
-    return pieces[1:]
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     """Return a node's mark, animated while it works itself."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
-    mark, _, role = MARKS[node.state]
+    mark, role = MARKS[node.state]
     if node.state == "thinking" and not node.alive:
         mark = FRAMES[int(now * FRAME_RATE) % len(FRAMES)]
     elif node.state == "running" and not node.alive:
         mark = PHASES[int(now * _PHASE_RATE) % len(PHASES)]
     return mark, role
-
-
-def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, int]:
-    first = min(start for start, _ in spans) * width // chars
-    after = -(-max(end for _, end in spans) * width // chars)
-    return first, min(max(first + 1, after), width)
 
 
 def one_line(text: str) -> str:
@@ -122,7 +90,7 @@ def describe_position(spans: Sequence[TextSpan]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    return node.batch is not None and node.batch.of > 1 and node.replaces is None
+    return node.batch is not None and node.batch.of > 1
 
 
 def label(node: SearchNode) -> str:
@@ -142,56 +110,14 @@ def detail(node: SearchNode, now: float) -> str:
     if node.state == "stopped":
         return "cut off here" if node.cut else one_line(node.answer) or "stopped"
     if node.finished:
-        return ("late: " if node.late else "") + one_line(node.answer)
+        return one_line(node.answer)
     if not node.turns:
         return ""
     turn = "" if node.kind == "llm" else f"turn {node.turns[-1].number}  "
     return turn + one_line(node.last_line)
 
 
-def budget(left: BudgetLeft) -> str:
-    words = [
-        "" if left.calls is None else format_count(left.calls, "call"),
-        "" if left.tokens is None else f"{short_number(left.tokens)} tok",
-        "" if left.usd is None else short_dollars(left.usd),
-        "" if left.seconds is None else short_time(left.seconds),
-    ]
-    return " · ".join(filter(None, words))
-
-
-def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
-    for node in nodes:
-        yield node
-        yield from with_reruns(node.again)
-
-
-ROWS = 5
-
-_STATE_PRIORITY = ("error", "thinking", "running", "partial", "stopped", "waiting", "done")
-"""Which state a cell of several parts shows, highest first."""
-
-
-class FanOutGrid:
-    def __init__(self, batch: FanOut, width: int) -> None:
-        self._batch = batch
-        # Round to multiples of ten, which are easy to count.
-        self._width = max(1, width - width % 10 if width >= 20 else width)
-        self.parts = -(-batch.of // (ROWS * self._width)) or 1
-        self._cells = -(-batch.of // self.parts)
-        self.rows = -(-self._cells // self._width)
-
-    def row(self, row: int) -> list[State]:
-        first = row * self._width
-        states: list[State] = []
-        for cell in range(first, min(first + self._width, self._cells)):
-            parts = range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
-            slots = map(self._batch.slots.get, parts)
-            found: set[State] = {"waiting" if part is None else part.state for part in slots}
-            states.append(min(found, key=_STATE_PRIORITY.index))
-        return states
-
-
-Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
+Kind = Literal["gap", "root", "totals", "answer", "node", "batch"]
 Key = tuple[str, str]
 """A node (tree, node) or a fan-out (tree, node/batch)."""
 
@@ -202,7 +128,6 @@ class CallLine(NamedTuple):
     node: SearchNode
     prefix: str = ""
     batch: FanOut | None = None
-    row: int = 0
     open: bool | None = None
     """None if the line cannot be expanded."""
 
@@ -221,8 +146,6 @@ _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
 """Width in cells, and the pane's minimum width."""
 
-_SEEN = len(" 100%")
-
 _POSITION = 12
 
 
@@ -230,9 +153,8 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
-    def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
+    def spans(self, line: CallLine, now: float) -> list[Span]:
         tree, palette = line.tree, self.palette
         match line.kind:
             case "root":
@@ -240,43 +162,23 @@ class Drawing:
             case "node":
                 return self._node(line, now)
             case "totals":
-                most = int(tree.limits.get("max_depth") or 0)
                 words = [
                     format_count(tree.used.calls, "call"),
                     f"{short_number(tree.used.tokens)} tok",
                     short_cost(tree.used),
-                    f"depth {tree.depth} of {most}" if most else f"depth {tree.depth}",
+                    f"depth {tree.depth}",
                 ]
                 return self._indented(" · ".join(filter(None, words)), palette.muted)
-            case "left":
-                return self._indented("left: " + budget(tree.left(now)), palette.muted)
             case "answer":
                 return self._answer(line.node)
-            case "bar":
-                version, cells = self._covered.get(tree.id, (-1, []))
-                if version != tree.coverage.version:
-                    cells = tree.coverage.cells(self.bar_width)
-                    self._covered[tree.id] = tree.coverage.version, cells
-                seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
-                return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
-            case "legend":
-                return self._legend(tree, chosen)
             case "gap":
                 return []
         assert line.batch is not None
-        guides = (line.prefix, palette.hairline)
-        if line.kind == "batch":
-            return self._batch([guides, self._arrow(line)], line.batch)
-        states = FanOutGrid(line.batch, self.width - len(line.prefix)).row(line.row)
-        return [guides, *self._marks(MARKS[state][1:] for state in states)]
+        return self._batch([(line.prefix, palette.hairline), self._arrow(line)], line.batch)
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
-
-    def _marks(self, marks: Iterable[tuple[str, Role]]) -> Iterator[Span]:
-        for (mark, role), same in groupby(marks):
-            yield mark * len(list(same)), self.style(role)
 
     def _indented(self, text: str, style: Style) -> list[Span]:
         return [("  ", Style()), (fit_text(text, self.width - 2), style)]
@@ -299,7 +201,6 @@ class Drawing:
             arrow,
             (mark, self.style(role)),
             (" ", Style()),
-            ("↻ " if node.replaces is not None else "", palette.person),
         ]
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
@@ -317,8 +218,7 @@ class Drawing:
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
         name, doing, palette = label(node), detail(node, now), self.palette
-        muted = node.state in ("waiting", "stopped") or bool(node.again)
-        name_style = palette.muted if muted else palette.text
+        name_style = palette.muted if node.state in ("waiting", "stopped") else palette.text
         if not doing:
             return [(fit_text(name, room), name_style)]
         if is_part(node):
@@ -365,21 +265,5 @@ class Drawing:
     def _answer(self, node: SearchNode) -> list[Span]:
         style = self.palette.bad if node.state == "error" else self.palette.text
         words = one_line(node.answer.replace("**", "").replace("`", "")) or node.state
-        arrow = ("→ ", self.style(MARKS[node.state][2]))
+        arrow = ("→ ", self.style(MARKS[node.state][1]))
         return [("  ", Style()), arrow, (fit_text(words, self.width - 4), style)]
-
-    @property
-    def bar_width(self) -> int:
-        return max(1, self.width - 2 - _SEEN)
-
-    def _legend(self, tree: Tree, chosen: SearchNode | None) -> list[Span]:
-        """Mark the selected node's text; without one, explain the bar."""
-        if (
-            chosen is None
-            or chosen is tree.root
-            or not chosen.spans
-            or chosen is not tree.nodes.get(chosen.id)
-        ):
-            return [("  ", Style()), *((text, self.style(role)) for text, role in legend())]
-        first, after = span_cells(chosen.spans, tree.coverage.chars, self.bar_width)
-        return [(" " * (2 + first), Style()), ("▔" * (after - first), self.palette.text)]

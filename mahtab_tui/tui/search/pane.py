@@ -18,15 +18,14 @@ from mahtab_tui.search.tree import SearchControl, Tree, Trees
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
-from mahtab_tui.tui.find import FindRow, words_in_any_case
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
-from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
-from mahtab_tui.tui.search.drawing import HEADS, CallLine, Drawing, FanOutGrid, Key, with_reruns
+from mahtab_tui.tui.screens.dialog import open_menu
+from mahtab_tui.tui.search.drawing import HEADS, CallLine, Drawing, Key
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
 GROUPED_PARTS = 12
-"""A fan-out with more parts is drawn as a grid."""
+"""A fan-out with more parts is drawn as one line."""
 
 
 class CallTree:
@@ -36,7 +35,6 @@ class CallTree:
 
     def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
         self.lines: list[CallLine] = []
-        self.following = False
         self.focused = False
         self._trees = trees
         self._clock = clock
@@ -52,12 +50,7 @@ class CallTree:
         return len(self.lines)
 
     def __getitem__(self, index: int) -> Row:
-        return Row(self.drawing.spans(self.lines[index], self._clock(), self.marked))
-
-    @property
-    def marked(self) -> SearchNode | None:
-        line = self.line
-        return line.node if line is not None and line.kind == "node" and self.focused else None
+        return Row(self.drawing.spans(self.lines[index], self._clock()))
 
     def title(self) -> Row:
         palette, heads = self.drawing.palette, self.drawing.columns(HEADS)
@@ -65,8 +58,6 @@ class CallTree:
         spans: list[Span] = [("RECURSION", style)]
         if len(self._trees) > 1:
             spans.append((f"  {len(self._trees)} searches", palette.muted))
-        if self.following:
-            spans.append(("  ·  follows the newest", palette.moon))
         room = self.drawing.width - sum(len(text) for text, _ in spans)
         if self.lines and room > len(heads):
             spans.append((heads.rjust(room), palette.muted))
@@ -77,27 +68,19 @@ class CallTree:
         return self._trees.structure != self._structure
 
     def arrange(self) -> None:
-        """Make the lines; the cursor of a line that is gone moves to its nearest ancestor."""
+        """Make the lines; the cursor of a line that is gone moves to the nearest one."""
+        before = self.cursor
         self._structure = self._trees.structure
         self.lines = self._make_lines()
         rows = enumerate(self.lines)
         self._found = {line.key: row for row, line in rows if line.can_be_chosen}
-        if self.following:
-            self._cursor = self._newest()
-        elif self._cursor is not None:
-            self._cursor = self._visible_key(self._cursor)
+        if self._cursor is not None and self._cursor not in self._found:
+            self.go_near(before)
 
     def set_open(self, line: CallLine, open: bool) -> None:
         self._cursor = line.key
         if line.open is not None:
             self._opened[line.key] = open
-
-    def expand_to(self, tree: Tree, node: SearchNode | None) -> None:
-        while node is not None:
-            self._opened[tree.id, node.id] = True
-            if node.parent is not None and node.batch is not None:
-                self._opened[tree.id, f"{node.parent.id}/{node.batch.id}"] = True
-            node = node.parent
 
     def _make_lines(self) -> list[CallLine]:
         lines: list[CallLine] = []
@@ -116,13 +99,8 @@ class CallTree:
         yield CallLine("totals", tree, root)
         if root.finished:
             yield CallLine("answer", tree, root)
-        elif tree.has_budget:
-            yield CallLine("left", tree, root)
-        if tree.coverage.chars:
-            yield CallLine("bar", tree, root)
-            yield CallLine("legend", tree, root)
         yield from self._below(tree, root, "")
-        for other in (*with_reruns(root.again), *tree.roots[1:]):
+        for other in tree.roots[1:]:
             yield from self._node(tree, other, "", last=True)
 
     def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
@@ -130,7 +108,7 @@ class CallTree:
         for child in node.children:
             batch = child.batch
             if batch is None or batch.of <= GROUPED_PARTS:
-                items |= {each.id: each for each in with_reruns([child])}
+                items[child.id] = child
             else:
                 items.setdefault(f"/{batch.id}", batch)
         for batch in node.batches.values():
@@ -161,9 +139,6 @@ class CallTree:
             parts = [batch.slots[index] for index in sorted(batch.slots)]
             for part in parts:
                 yield from self._node(tree, part, below, last=part is parts[-1])
-        elif batch.slots:
-            for row in range(FanOutGrid(batch, self.drawing.width - len(below) - 2).rows):
-                yield CallLine("field", tree, node, below + "  ", batch, row)
 
     @property
     def cursor(self) -> int:
@@ -174,8 +149,7 @@ class CallTree:
         return self.lines[self.cursor] if self.lines else None
 
     def choose(self, key: Key) -> None:
-        self.following = False
-        self._cursor = self._visible_key(key)
+        self._cursor = key
 
     def step(self, step: int) -> None:
         """Go to the next (1) or previous (-1) line that can be chosen."""
@@ -196,36 +170,9 @@ class CallTree:
             group = (line.tree.id, f"{parent.id}/{batch.id}") if batch else None
             self.choose(group if group in self._found else (line.tree.id, parent.id))
 
-    def toggle_follow(self) -> None:
-        self.following = not self.following
-        if self.following:
-            self._cursor = self._newest()
-
     def _go(self, rows: Iterable[int]) -> None:
-        self.following = False
         if (row := next(iter(rows), None)) is not None:
             self._cursor = self.lines[row].key
-
-    def _newest(self) -> Key | None:
-        tree = next(iter(self._trees), None)
-        if tree is None or tree.newest is None:
-            return None
-        return self._visible_key((tree.id, tree.newest.id))
-
-    def _visible_key(self, key: Key) -> Key | None:
-        if key in self._found:
-            return key
-        tree = next((tree for tree in self._trees if tree.id == key[0]), None)
-        node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
-        while node is not None:
-            names = [node.id]
-            if node.parent is not None and node.batch is not None:
-                names.insert(0, f"{node.parent.id}/{node.batch.id}")
-            for name in names:
-                if (key[0], name) in self._found:
-                    return key[0], name
-            node = node.parent
-        return None
 
 
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
@@ -248,35 +195,17 @@ class NodeActions(Widget):
     def chosen(self) -> CallSelection | None:
         raise NotImplementedError
 
-    def choose(self, node: SearchNode) -> None:
-        raise NotImplementedError
-
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
         if (chosen := self.chosen) is not None:
             open_menu(self, chosen.node.query, commands)
 
     def action_stop_node(self) -> None:
-        if (chosen := self._changeable) is None:
+        if (chosen := self.chosen) is None:
             return
         if chosen.node.finished and not chosen.node.alive:
             self.app.notify("This call has already ended.")
         else:
             self.control.stop(chosen.tree.id, chosen.node.id)
-
-    def action_retry_node(self) -> None:
-        if (chosen := self._changeable) is not None:
-            self.control.retry(chosen.tree.id, chosen.node.id)
-
-    def action_edit_node(self) -> None:
-        if (chosen := self._changeable) is None:
-            return
-        (tree, node), shown = chosen, plain(chosen.node.query)
-
-        def edited(query: str) -> None:
-            if query:  # an unchanged query is not passed, even if the editor shows only its ends
-                self.control.retry(tree.id, node.id, None if query == shown else query)
-
-        ask(self.app, EditQuery(shown), edited)
 
     def action_copy_answer(self) -> None:
         if (answer := self._answer) is not None:
@@ -294,18 +223,6 @@ class NodeActions(Widget):
             self.app.notify("This call has no answer yet.")
         return None
 
-    def action_go_to_parent(self) -> None:
-        if (chosen := self.chosen) is not None and chosen.node.parent is not None:
-            self.choose(chosen.node.parent)
-
-    @property
-    def _changeable(self) -> CallSelection | None:
-        chosen = self.chosen
-        if chosen is not None and chosen.tree.closed:
-            self.app.notify("The kernel of this search has ended; its calls cannot be changed.")
-            return None
-        return chosen
-
 
 MANY_LINES = 200
 """Lines from which the layout is updated only at the frame rate."""
@@ -316,7 +233,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         *CURSOR_KEYS,
         Binding("left", "collapse", "Collapse", show=False),
         Binding("right", "expand", "Expand", show=False),
-        Binding("ctrl+f", "find", "Find", show=False),
     ]
 
     head = 1
@@ -334,7 +250,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         super().__init__(self._view, id=id)
         self.control = control
         self._clock = clock
-        self._found: SearchNode | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
         if not self.trees.fold(records):
@@ -366,11 +281,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         line = self._view.line
         return None if line is None else CallSelection(line.tree, line.node)
 
-    def choose(self, node: SearchNode) -> None:
-        if (chosen := self.chosen) is not None:
-            self._view.choose((chosen.tree.id, node.id))
-            self._show_cursor()
-
     def _arrange(self) -> None:
         """Lay the lines out again; with the focus, the cursor stays where it is on the screen."""
         if self._laid_out is None:
@@ -378,9 +288,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         before = self._view.cursor
         self._view.arrange()
         self.set_row_count(self.head + len(self._view))
-        if self._view.following:
-            self._show_cursor()
-        elif self.has_focus and (moved := self._view.cursor - before):
+        if self.has_focus and (moved := self._view.cursor - before):
             self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
 
     def _show_cursor(self) -> None:
@@ -465,40 +373,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._view.set_open(line, open)
         self._arrange()
         self.refresh()
-
-    def action_find(self) -> None:
-        for row in self.screen.query("#recursion-find").results(FindRow):
-            row.open()
-
-    # Searching: implements `Findable`. Calls are found by query and answer, even if they are
-    # collapsed, in the order in which they started.
-
-    def begin_find(self) -> None:
-        self._found = None
-
-    def find(self, words: str, step: int) -> str:
-        if not words:
-            return ""
-        nodes = [(tree, node) for tree in self.trees for node in tree.nodes.values()]
-        search = words_in_any_case(words).search
-        found = [each for each in nodes if search(f"{each[1].query}\n{each[1].answer}")]
-        if not found:
-            return "nothing found"
-        before = (index for index, (_, node) in enumerate(found) if node is self._found)
-        at = (next(before, -step) + step) % len(found)
-        tree, self._found = found[at]
-        self._view.expand_to(tree, self._found)
-        self._arrange()
-        self._view.choose((tree.id, self._found.id))
-        self._show_cursor()
-        return f"{at + 1:,} of {len(found):,}"
-
-    def end_find(self) -> None:
-        self.focus()
-
-    def action_follow(self) -> None:
-        self._view.toggle_follow()
-        self._show_cursor()
 
     def action_move(self, step: int) -> None:
         self._view.step(step)

@@ -36,7 +36,6 @@ from .text import (
     Hit,
     Part,
     Piece,
-    ReadTracker,
     Source,
     SubAnswer,
     compile_pattern,
@@ -172,15 +171,13 @@ def make_names(
     *,
     contexts: Sequence[Any] = (),
     tools: Sequence[tuple[str, str, str]] = (),
-    touches: ReadTracker | None = None,
 ) -> dict[str, object]:
     """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
     contexts: name, kind, start, end and parts of each."""
-    touches = touches or ReadTracker(host)
-    functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
+    functions = SandboxFunctions(text, host, kind == "str", longest_answer)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
     if kind == "str":
-        names["context"] = Source.make(text, touches)
+        names["context"] = text if isinstance(text, Source) else Source(text)
     else:
         names["context"] = whole = functions.documents(kind, parts)
         for name, its_kind, _, _, its_parts, _ in contexts:
@@ -194,23 +191,20 @@ def make_names(
 
 
 class SandboxFunctions:
-    def __init__(
-        self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
-    ) -> None:
+    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: maximum
         characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
         self._longest_answer = longest_answer
-        self._touches = touches
         self._evidence = EvidenceFinder(text)
         self._refused_empty = False
         self._lookups = _LOOKED_UP // (len(text) + 1)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         found = [
-            Source.make(part, self._touches, part.start, part.line)
+            Source(part, part.start, part.line)
             for part in self._parts(self._text, ((start, end) for _, start, end in parts))
         ]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
@@ -226,7 +220,6 @@ class SandboxFunctions:
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
         part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
         if isinstance(part, Part):
-            self._touches.report("peek", [(part.start, part.end)])
             self._evidence.remember([part])
         return part
 
@@ -266,7 +259,6 @@ class SandboxFunctions:
             spans.append((start, end))
         found = self._parts(source, spans)
         parts = [part for part in found if isinstance(part, Part)]
-        self._touches.report("grep", [(part.start, part.end) for part in parts])
         self._evidence.remember(parts)
         return found
 
@@ -308,7 +300,6 @@ class SandboxFunctions:
         """
         _check_query("llm", query)
         part = self._part("llm", text)
-        self._touches.flush()
         given = None if part == {"text": ""} else part
         reply = self._host.call("llm", {"query": str(query), "part": given})
         return to_answer(reply["answers"][0])
@@ -351,7 +342,6 @@ class SandboxFunctions:
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
         spans = self._evidence.find(answer, text, self._numbered)
-        self._touches.flush()
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
 
@@ -410,7 +400,6 @@ class SandboxFunctions:
     ) -> list[SubAnswer]:
         if not parts:
             return []
-        self._touches.flush()
         query = query if isinstance(query, list) else str(query)
         reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
         return AnswerList(map(to_answer, reply["answers"]))

@@ -29,34 +29,6 @@ class EngineHost(Protocol):
 
 
 MOST_A_CALL = 1_000
-MOST_IN_ALL = 20_000
-"""Spans reported at most, so that a loop over peek cannot flood the engine."""
-_NOTED = 4_096
-
-
-class ReadTracker:
-    def __init__(self, host: EngineHost) -> None:
-        self._host = host
-        self._left = MOST_IN_ALL
-        self._noted: list[tuple[int, int]] = []
-
-    def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        merged = merge(spans)[: self._left]
-        self._left -= len(merged)
-        for first in range(0, len(merged), MOST_A_CALL):
-            self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
-
-    def note(self, start: int, end: int) -> None:
-        if self._noted and self._noted[-1][1] == start:
-            self._noted[-1] = self._noted[-1][0], end
-        elif self._left:
-            self._noted.append((start, end))
-            if len(self._noted) >= _NOTED:
-                self.flush()
-
-    def flush(self) -> None:
-        noted, self._noted = self._noted, []
-        self.report("peek", sorted(noted))
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -140,24 +112,9 @@ class Hit(str):
 
 
 class Source(Part):
-    """The text, or one of its documents; slices of it count as seen."""
+    """The text, or one of its documents."""
 
-    __slots__ = ("_touches",)
-
-    _touches: ReadTracker
-
-    @classmethod
-    def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        source = text if isinstance(text, Source) else cls(text, start, line)
-        assert isinstance(source, Source)
-        source._touches = touches
-        return source
-
-    def __getitem__(self, key: Any) -> str:
-        found = super().__getitem__(key)
-        if isinstance(found, Piece):
-            self._touches.note(found.start, found.end)
-        return found
+    __slots__ = ()
 
     def __str__(self) -> str:
         """Return the text itself: a copy might not fit into memory."""

@@ -16,7 +16,7 @@ from ..compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_pa
 from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
-from .text import CallError, ReadTracker
+from .text import CallError
 
 MAX_FRAME = 64 * 2**20
 """Maximum bytes of a message to the engine."""
@@ -105,7 +105,6 @@ class Turns:
         names: dict[str, Any],
         connection: EngineConnection,
         interrupts: Interrupts,
-        touches: ReadTracker,
     ) -> None:
         # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
@@ -117,7 +116,6 @@ class Turns:
         self._output = TurnOutput()
         self._loop = EventLoop()
         interrupts.cancel_await = self._loop.cancel
-        self._touches = touches
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
@@ -140,7 +138,6 @@ class Turns:
         except BaseException as error:  # the outermost frame of the turn's code
             status = self._report(error)
         builtins.__dict__.update(self._builtins)
-        self._touches.flush()
         if self._conversation.finished:
             status = "final"
         return {
