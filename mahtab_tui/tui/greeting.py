@@ -107,8 +107,10 @@ class Greeter:
 
     def fold(self, records: Sequence[Record]) -> None:
         """After a failed import, say how to get the module."""
+        from mahtab_tui.bus.records import ReplOut
+
         for record in records:
-            if getattr(record, "status", "") == "error":
+            if isinstance(record, ReplOut) and record.status == "error":
                 for module in _MISSING.findall(record.text[-2_000:]):
                     self._fetcher.ask("hint", partial(self._hint, module), self._session.notice)
 

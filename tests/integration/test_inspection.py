@@ -66,6 +66,19 @@ def test_inspection_works_under_each_interpreter(python: str) -> None:
         kernel.close()
 
 
+def test_slow_request_does_not_delay_the_others() -> None:
+    with looking() as found:
+        found.run(
+            "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(found.look.evaluate, named("slow"), "p")
+            while not slow.done():
+                assert found.look.open(named("quick")).summary == "5"
+                found.run("slow.go.set()")
+            assert slow.result().summary == "True"
+
+
 def test_closed_kernel_is_reported() -> None:
     with looking() as found:
         found.cells.kernel.close()

@@ -328,3 +328,40 @@ def test_large_displayed_table_opens_only_while_still_referenced() -> None:
         frame.run("del big")
         with pytest.raises(KernelError, match="no longer kept; run the cell again"):
             frame.look.open((["shown", large.value],))
+
+
+def test_large_integers_with_missing_ones_stay_exact(libraries: Looking) -> None:
+    libraries.run("big = [2**60 + 1, None, 2**60]; large = pl.DataFrame({'n': big})")
+    libraries.run("stored = pa.table({'n': big})")
+    for name in ("large", "stored"):
+        assert libraries.table(name, 0, c0=f"= {2**60 + 1}").positions == (0,)
+        assert libraries.look.figures(named(name), 0).max == str(2**60 + 1)
+
+
+def test_moments_are_compared_as_they_are_shown(libraries: Looking) -> None:
+    libraries.run(
+        "at = pl.Series([dt.datetime(2024, 1, 2, 3)]).dt.replace_time_zone('Asia/Tehran')"
+    )
+    libraries.run("zoned = pl.DataFrame({'at': at}); moved = zoned.to_arrow()")
+    for name in ("zoned", "moved"):
+        assert libraries.table(name, 0).cells[0][0].startswith("2024-01-02 03:00")  # type: ignore[union-attr]
+        assert libraries.table(name, 0, c0="= 2024-01-02 03:00").positions == (0,)
+        assert libraries.look.figures(named(name), 0).max.startswith("2024-01-02 03:00")
+
+
+def test_array_of_complex_numbers_has_no_figures(libraries: Looking) -> None:
+    libraries.run("waves = np.array([1 + 2j, 3j])")
+    assert libraries.look.array_figures(named("waves")).max == ""
+
+
+def test_wide_table_is_sent_with_all_columns_unless_the_user_limits_them(
+    frame: Looking,
+) -> None:
+    wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
+    assert ">c30<" in frame.cells.run(wide).displays[0].data
+    assert (
+        ">c30<"
+        not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})")
+        .displays[0]
+        .data
+    )

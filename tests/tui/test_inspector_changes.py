@@ -79,6 +79,18 @@ async def test_expanded_item_of_a_changed_kind_is_collapsed(screens_app: MakeApp
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
+async def test_second_enter_of_a_bunch_acts_once(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
+        await reads(pilot, "'a'")
+        view = inspector(pilot).view
+        assert view is not None
+        for _ in range(3):
+            view.call_later(view.run_action, "open_row")
+        await reads(pilot, "d › 'a'", "'b'")
+        await pilot.pause()
+        assert inspector(pilot).labels == ["d", "'a'"]
+
+
 async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeApp) -> None:
     app = make_app()
     async with looking_at(app, "numbers = list(range(1000))", "numbers") as pilot:

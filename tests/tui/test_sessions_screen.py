@@ -169,6 +169,16 @@ async def test_key_waits_until_the_list_shows_the_typed_search(
         assert shown(screen) == ["2"]
 
 
+async def test_enter_without_results_resumes_nothing_later(pilot: Pilot[int]) -> None:
+    screen, answers = await opened(pilot)
+    await write(pilot, "elsewhere")
+    await until(pilot, lambda: shown(screen) == [])
+    await pilot.press("enter", "ctrl+t")
+    await until(pilot, lambda: shown(screen) == ["4"])
+    await pilot.pause()
+    assert (answers, pilot.app.screen) == ([], screen)
+
+
 async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> None:
     own = lock_session("2b2b2b2b")
     assert own is not None

@@ -28,6 +28,7 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-run again(False) alt+r,ctrl+enter": "Run: Run the code of the entry, or ask the question again",
         "entry-replace replace_entry R,shift+r menu confirm": "Replace: Edit your question or code and enter it again; the model forgets what came after it",
         "entry-explain explain_error x menu confirm": "Explain error: Ask the model about the cell's error",
+        "entry-frames open_frames f menu": "Frames: Show the frames of the cell's error, with their source",
         "entry-mention mention a menu": "Ask about picture: Ask about the cell's pictures, which are sent with the question",
         "entry-undo undo_entry ctrl+z": "Undo: Undo what the cell or answer, and everything after it, did to variables",
         "entry-hide hide_entry m menu": "Hide: Hide it from the model, or show it again",

@@ -258,9 +258,15 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             for row in rows.items():
                 await asyncio.to_thread(set_value, self._file, *row)
         except SettingsError as error:
+            if not at_once:
+                self._live.change(table, before)
+                raise
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
-        origin = self._settings.origin(next(iter(rows)))
+        try:
+            origin = self._settings.origin(next(iter(rows)))
+        except SettingsError as error:  # another file is broken
+            return f"Saved. {_effect_time(at_once)} But {error}"
         winner = f" But {origin.text} overrides it from the next start."
         return f"Saved. {_effect_time(at_once)}{'' if origin.file == self._file else winner}"
 

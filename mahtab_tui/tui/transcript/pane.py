@@ -57,6 +57,7 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
     ),
     "entry-explain": has_error,
+    "entry-frames": lambda entry: isinstance(entry, Cell) and bool(entry.frames),
     "entry-mention": lambda entry: (
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
@@ -190,6 +191,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             self._refuse("This entry has no picture.")
 
+    def action_open_frames(self) -> None:
+        cell = self._marked_cell
+        if cell is not None and cell.frames:
+            self._port.open_frames(cell, cell.own_frame)
+        else:
+            self._refuse("This entry has no error with known frames.")
+
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
         if entry is None:
@@ -240,7 +248,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif pictures and not cell.output.omitted:
             self._port.open_pictures(number, pictures)
         elif cell.frames and not cell.output.omitted:
-            self._port.open_frames(cell, cell.own_frame)
+            self.action_open_frames()
         elif cell.number is None:
             self._port.open_stored_output(number)
         elif not cell.status:

@@ -30,6 +30,7 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
@@ -428,5 +429,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def on_click(self, event: Click) -> None:
         if event.chain > 1:  # Textual would select everything
             event.prevent_default()
-        elif FIGURE in event.style.meta and not self.text_selection:
+        elif event.button == RIGHT_BUTTON or self.text_selection:
+            return
+        elif FIGURE in event.style.meta:
             self.action_go_to_cell(event.style.meta[FIGURE])

@@ -9,6 +9,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from ..displays import draw_png
@@ -169,7 +170,14 @@ def as_numpy(value: Any) -> Any:
         )
     if value.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
-    tensor = value.detach().cpu().resolve_conj().resolve_neg()
+    tensor = value.detach()
+    with suppress(TypeError, RuntimeError):  # it needs a copy
+        return tensor.numpy()
+    if tensor.numel() > LARGEST_ARRAY:
+        raise InspectionError(
+            f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
+        )
+    tensor = tensor.cpu().resolve_conj().resolve_neg()
     try:
         return tensor.numpy()
     except TypeError:  # numpy lacks bfloat16 and float8

@@ -12,6 +12,7 @@ from ..objects import is_index, is_one_of, is_own_type
 from ..variables import type_name
 from .columns import (
     BOOLEANS,
+    DISTINCT,
     SAMPLED_ROWS,
     Column,
     Condition,
@@ -34,7 +35,7 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array of a kind in ``biufmM``. missing: a mask, or None."""
+    """A one-dimensional numpy array of a kind in ``biufmMU``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
@@ -89,6 +90,9 @@ class NumberColumn(Column):
             missing = numpy.zeros(len(self._values), dtype=bool)
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
+        elif condition.op == "contains" and self._kind == "U":
+            texts = numpy.char.lower(self._values) if condition.ignores_case else self._values
+            fits = numpy.char.find(texts, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
@@ -97,7 +101,7 @@ class NumberColumn(Column):
         values, missing = self._values, self._missing_mask()
         count = 0 if missing is None else int(missing.sum())
         deadline.check()
-        if count == len(values):
+        if self._kind not in "biufmM" or count == len(values):
             return Statistics(count)
         if count:
             values = values[~missing]
@@ -137,6 +141,8 @@ class NumberColumn(Column):
                 return _numpy().datetime64(text.replace(" ", "T"))
             if self._kind == "b":
                 return BOOLEANS[text.lower()]
+            if self._kind == "U":
+                return text
             if self._kind != "m":
                 return int(text) if text.lstrip("+-").isdigit() else float(text)
         except (ValueError, KeyError):
@@ -149,13 +155,13 @@ class _Categories(Sequence[Any]):
 
     def __init__(self, values: Any) -> None:
         self._codes = values.codes
-        self._known = [*values.categories.tolist(), float("nan")]
+        self.known = [*values.categories.tolist(), float("nan")]
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def __getitem__(self, row: Any) -> Any:
-        return self._known[self._codes[row]]
+        return self.known[self._codes[row]]
 
 
 class CategoryColumn(Column):
@@ -167,6 +173,19 @@ class CategoryColumn(Column):
         """Sort in the order of the categories."""
         codes = NumberColumn(self._codes, missing=self._codes < 0)
         return codes.order(descending, among, deadline)
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        numpy = _numpy()
+        fits = numpy.zeros(len(self._values.known), dtype=bool)
+        fits[list(Column(self._values.known).matching(condition, deadline))] = True
+        return numpy.flatnonzero(fits[self._codes])  # type: ignore[no-any-return]
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        codes, counts = _numpy().unique(self._codes, return_counts=True)
+        missing = int(counts[0]) if len(codes) and codes[0] < 0 else 0
+        used = zip(codes[: DISTINCT + 2].tolist(), counts.tolist())
+        texts = [(cell_text(self._values.known[code]) or "", n) for code, n in used if code >= 0]
+        return Statistics(missing, top=format_top_values(texts))
 
 
 def column_of(series: Any) -> Column:
@@ -243,6 +262,13 @@ class _TypedColumn(Column):
     def _read(self, rows: Rows) -> list[Any]:
         raise NotImplementedError
 
+    def _local(self) -> Any:
+        """Return the values, moments as they are shown, without their time zone."""
+        raise NotImplementedError
+
+    def _matching_texts(self, condition: Condition) -> Rows:
+        raise NotImplementedError
+
     def _count_missing(self) -> int:
         raise NotImplementedError
 
@@ -258,19 +284,26 @@ class _TypedColumn(Column):
         return cell_text(value)
 
     def numbers(self) -> Any:
-        found = self._values.to_numpy()
+        found = self._local().to_numpy()
         return found.astype("f8") if found.dtype.kind == "O" and self.right else found
 
     def _converted(self) -> Column:
         """Return a column of numpy's values, or else of Python's."""
         if self._kind in ("float", "int", "time", "bool"):
             with suppress(ImportError):
+                if self._kind in ("int", "bool") and self._count_missing():
+                    filler = 0 if self._kind == "int" else False
+                    numbers = self._values.fill_null(filler).to_numpy()
+                    if numbers.dtype.kind in "iub":  # exact, unlike floats with NaN
+                        return NumberColumn(numbers, self.type, self._values.is_null().to_numpy())
                 numbers = self.numbers()  # a missing one is NaN
                 if numbers.dtype.kind in "biufmM":
                     return NumberColumn(numbers, self.type)
         return Column(self._read(range(len(self._values))), self.type)
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        if self._kind == "text" and condition.op not in ("missing", "present"):
+            return self._matching_texts(condition)
         return self._converted().matching(condition, deadline)
 
     def statistics(self, deadline: Deadline) -> Statistics:
@@ -280,6 +313,16 @@ class _TypedColumn(Column):
         elif self._kind == "text":
             found = Statistics(0, top=format_top_values(self._count_texts()))
         return found._replace(missing=self._count_missing())
+
+
+_ARROW_COMPARISONS = {
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "==": "equal",
+    "!=": "not_equal",
+}
 
 
 class ArrowColumn(_TypedColumn):
@@ -304,12 +347,26 @@ class ArrowColumn(_TypedColumn):
             part = self._values.take(_arrow().array(list(rows), type="int64"))
         return part.to_pylist()  # type: ignore[no-any-return]
 
+    def _local(self) -> Any:
+        if getattr(self._values.type, "tz", None) is None:
+            return self._values
+        return _compute().local_timestamp(self._values)
+
+    def _matching_texts(self, condition: Condition) -> Rows:
+        compute, (op, operand) = _compute(), condition
+        if op == "contains":
+            ignore_case = condition.ignores_case
+            fits = compute.match_substring(self._values, operand, ignore_case=ignore_case)
+        else:
+            fits = getattr(compute, _ARROW_COMPARISONS[op])(self._values, operand)
+        return compute.indices_nonzero(fits).to_pylist()  # type: ignore[no-any-return]
+
     def _count_missing(self) -> int:
         missing = self._values.is_null(nan_is_null=self._kind == "float")
-        return importlib.import_module("pyarrow.compute").sum(missing).as_py() or 0
+        return _compute().sum(missing).as_py() or 0
 
     def _count_texts(self) -> list[tuple[str, int]]:
-        counted = self._values.drop_null().value_counts()
+        counted = self._values.drop_null().value_counts()[: DISTINCT + 1]
         return list(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
 
     def value(self, row: int) -> Any:
@@ -321,8 +378,7 @@ class ArrowColumn(_TypedColumn):
         values = self._values if rows is None else self._values.take(rows)
         try:
             keys = [("", "descending" if descending else "ascending")]
-            compute = importlib.import_module("pyarrow.compute")
-            found = compute.sort_indices(values, sort_keys=keys)
+            found = _compute().sort_indices(values, sort_keys=keys)
         except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
@@ -353,12 +409,24 @@ class PolarsColumn(_TypedColumn):
         # NaN is not a missing value.
         return "NaN" if type(value) is float and value != value else super()._format(value)
 
+    def _local(self) -> Any:
+        if getattr(self._values.dtype, "time_zone", None) is None:
+            return self._values
+        return self._values.dt.replace_time_zone(None)
+
+    def _matching_texts(self, condition: Condition) -> Rows:
+        texts = self._values.cast(sys.modules["polars"].String)
+        if condition.op == "contains":
+            texts = texts.str.to_lowercase() if condition.ignores_case else texts
+            return texts.str.contains(condition.operand, literal=True).arg_true()  # type: ignore[no-any-return]
+        return condition.compare(texts, condition.operand).arg_true()  # type: ignore[no-any-return]
+
     def _count_missing(self) -> int:
         return int(self._values.null_count())
 
     def _count_texts(self) -> list[tuple[str, int]]:
         texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
-        return texts.alias("value").value_counts().rows()  # type: ignore[no-any-return]
+        return texts.alias("value").value_counts().head(DISTINCT + 1).rows()  # type: ignore[no-any-return]
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         if condition.op in ("missing", "present"):
@@ -381,3 +449,7 @@ class PolarsColumn(_TypedColumn):
 
 def _arrow() -> Any:
     return sys.modules["pyarrow"]
+
+
+def _compute() -> Any:
+    return importlib.import_module("pyarrow.compute")

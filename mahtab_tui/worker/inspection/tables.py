@@ -179,10 +179,10 @@ def _array_table(value: Any) -> Table:
 
 
 def _array_column(values: Any) -> Column:
-    if values.dtype.kind in "biufmM" and values.ndim == 1:
+    if values.dtype.kind in "biufmMU" and values.ndim == 1:
         return NumberColumn(values)
-    if values.dtype.kind in "OTUcS":
-        return Column(values.astype(object) if values.dtype.kind == "U" else values)
+    if values.dtype.kind in "OTcS":
+        return Column(values)
     raise InspectionError(f"Values of the type {values.dtype} are not supported.")
 
 

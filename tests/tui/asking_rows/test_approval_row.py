@@ -199,6 +199,11 @@ async def test_click_meant_for_previous_content_decides_nothing(
     assert actions(pilot) == []
 
 
+async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
+    await ask(pilot, "df = load()\ndf", block=1, blocks=3)
+    assert about(pilot) == "2/3  df = load() df"
+
+
 async def test_row_warns_about_hidden_characters(pilot: Pilot[None]) -> None:
     await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
     assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
