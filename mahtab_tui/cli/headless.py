@@ -29,7 +29,7 @@ from mahtab_tui.bus.records import (
     get_record,
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
-from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, warn
+from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, fail_on, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
@@ -217,7 +217,9 @@ class Approver(logging.Handler):
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
     """Ask, print the answer, and return the exit code."""
-    session = Session(settings, process_kernel(settings), HeadlessFrontend())
+    with fail_on(KernelError):
+        kernel = process_kernel(settings)
+    session = Session(settings, kernel, HeadlessFrontend())
     approver, printer = Approver(session), RecordPrinter(as_json=as_json)
     session.log.addHandler(printer)
     session.log.addHandler(approver)

@@ -215,12 +215,15 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 
 def _declared_encoding(content: bytes) -> str:
-    """Return the encoding that a script declares; UTF-8 if Python does not know it."""
+    """Return the encoding that a script declares; UTF-8 if Python does not know it, or if it does
+    not keep ASCII, such as "hex"."""
+    ascii_text = "".join(map(chr, range(128)))
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-    except SyntaxError:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content[:10_000]).readline)
+        keeps = ascii_text.encode(encoding).decode("ascii") == ascii_text
+    except (SyntaxError, LookupError, ValueError):
         return "utf-8-sig"
-    return "utf-8-sig" if encoding == "utf-8" else encoding
+    return encoding if keeps and encoding != "utf-8" else "utf-8-sig"
 
 
 def _text(value: object) -> str | None:

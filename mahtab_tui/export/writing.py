@@ -200,6 +200,9 @@ def free_name(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
+    """Write a file, with escapes for what the encoding lacks; returns its digest."""
+    if encoding != "utf-8":
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
     replace_file(path, text, encoding=encoding)
     return content_digest(text.encode(encoding, "replace"))
 

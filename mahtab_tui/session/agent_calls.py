@@ -271,7 +271,7 @@ class AgentCalls:
             raise AgentCallRefused(f"The session knows no {what!r}.")
         call.agent.calls.add(call)
         try:
-            if call.agent.gone:
+            if call.cancelled or call.agent.gone:
                 raise AgentCallRefused("The call was cancelled.")
             answer = to_jsonable_python(served(call, **args))
             return self._session.secrets.redact_value(answer)

@@ -384,8 +384,8 @@ def _load(found: _Found) -> Attachment:
         return Attachment(label, size, problem="a binary file")
     except (KernelError, PictureError) as error:
         why = str(error)
-    except OSError as error:
-        why = f"cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:  # ValueError: a damaged picture of a saved session
+        why = f"cannot be read: {error.strerror if isinstance(error, OSError) else error}"
     return Attachment(label, "", problem=why)
 
 

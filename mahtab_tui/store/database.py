@@ -350,8 +350,9 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the sessions; for reading, if they cannot be written. Raises `sqlite3.Error`, `OSError`,
     and `StoreError` for a newer file."""
     if is_read_only(path):
-        # Without "immutable", SQLite would need to write next to the file.
-        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        # SQLite would need to write next to the file, unless a killed program has left its log.
+        left = path.with_name(f"{path.name}-wal").exists()
+        uri = f"{path.absolute().as_uri()}?mode=ro{'' if left else '&immutable=1'}"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
         connection.text_factory = decode_text
         return connection
@@ -447,12 +448,14 @@ class History:
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """no_trace: do not use the file."""
+        """no_trace: keep new inputs only in memory."""
         self.problem = ""
         self._project = project
         self._mask = mask
         file = None if no_trace else path
         self._database = SpareDatabase(file, _INPUT_TABLES, 2.0, "The input history", self._report)
+        if no_trace and path.exists():
+            self._database.run(lambda memory: _copy(path, memory))
 
     def add(self, text: str, mode: str) -> None:
         text = self._mask(text)
@@ -493,3 +496,12 @@ class History:
 
     def _do(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return self._database.run(lambda at: at.execute(statement, values).fetchall()) or []
+
+
+def _copy(path: Path, memory: sqlite3.Connection) -> None:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(uri, uri=True)) as history,
+    ):
+        history.backup(memory)

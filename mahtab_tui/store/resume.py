@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import (
+    Agent,
     AssistantChat,
     Branch,
     NotebookFile,
@@ -26,6 +27,7 @@ from mahtab_tui.bus.records import (
     ReplIn,
     ReplOut,
     UserChat,
+    UserReplIn,
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
@@ -81,6 +83,8 @@ def _folder(session: str) -> Path:
 def _key() -> bytes:
     """Return the key that signs this user's saved variables. Raises `OSError`."""
     path = _above() / "key"
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
     with contextlib.suppress(FileExistsError):
         new = path.with_name(f"key.{os.getpid()}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -165,7 +169,7 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
         past.append(_notice(text, "warning"))
     follows = variables and is_saved(row.id)
     what = "variables follow." if follows else "variables were not. Re-run what you need."
-    past.append(_notice(f"Conversation restored; {what}"))
+    past.append(_notice(f"Conversation restored; {what}{_about_cut_answer(past)}"))
     store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own)
     return store, row.name, past
 
@@ -186,7 +190,15 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
     # The output is sent again from its start.
     left = [record for record in records[end:] if not isinstance(record, ReplOut)]
     runs = f" Cell {cell} is still running." if cell else ""
-    return [*records[:end], *left, _notice(f"Reattached to the running kernel.{runs}")]
+    text = f"Reattached to the running kernel.{runs}{_about_cut_answer(past)}"
+    return [*records[:end], *left, _notice(text)]
+
+
+def _about_cut_answer(past: Sequence[Record]) -> str:
+    kinds = Agent | UserReplIn | UserChat
+    last = next((record for record in reversed(past) if isinstance(record, kinds)), None)
+    cut = isinstance(last, Agent) and last.state in ("thinking", "reflecting")
+    return " The model's answer was cut off: ask again if you need the rest." if cut else ""
 
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:

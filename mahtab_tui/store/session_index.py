@@ -10,6 +10,7 @@ import re
 import sqlite3
 import time
 import unicodedata
+import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -53,7 +54,10 @@ create virtual table if not exists word
 identity of the database, which may be replaced."""
 _TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
 _NEW = f"from record where number > ? and tag in ({_TAGS})"
-_NEW_RECORDS = f"select number, session, time, tag, attrs, text {_NEW} order by number limit ?"
+_NEW_RECORDS = (
+    "select number, session, time, tag, attrs, text, (select project from session where id = record.session)"
+    f" {_NEW} order by number limit ?"
+)
 
 
 def words(text: str) -> str:
@@ -71,6 +75,12 @@ def indexed_words(record: Record | None) -> str:
     if record is None or (isinstance(record, records.ReplOut) and record.private):
         return ""
     return words(shortened(record.text, record.indexed)).strip()
+
+
+def folder_word(project: str | bytes) -> str:
+    """Return the word that marks each record of a folder, and occurs in no text. project: as
+    stored."""
+    return f"§{zlib.crc32(project.encode() if isinstance(project, str) else project):x}"
 
 
 def shortened(text: str, longest: int) -> str:
@@ -126,8 +136,12 @@ def _upto(file: str, index: sqlite3.Connection) -> int:
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
     added = [
-        (number, session, indexed_words(readable_record(tuple(stored))))
-        for number, session, *stored in rows
+        (
+            number,
+            session,
+            f"{folder_word(project or '')} {indexed_words(readable_record(tuple(stored)))}",
+        )
+        for number, session, *stored, project in rows
     ]
     with transaction(index):
         index.executemany(

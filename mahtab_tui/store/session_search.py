@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sqlite3
 import time
@@ -14,7 +15,7 @@ from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.database import decode_text, encode_text, opened
-from mahtab_tui.store.session_index import hidden_entries, open_words, words
+from mahtab_tui.store.session_index import folder_word, hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 MOST_WORDS, LONGEST_WORD = 20, 100
@@ -67,6 +68,8 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
         query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
+        if folder is not None:
+            query = f'"{folder_word(folder)}" {query}'
         about = {row[0]: _about_words(row) for row in connection.execute(_ABOUT, (folder, folder))}
         newest: dict[str, int] = {}
         """The newest matching record of each session; 0 for what it is about."""
@@ -98,6 +101,7 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     return Found(hits[:limit], more or len(hits) > limit)
 
 
+@functools.lru_cache(maxsize=20_000)
 def _about_words(stored: tuple[str | None, ...]) -> str:
     """Return the words of a session's id, name, folder and title."""
     return words(" ".join(decode_text(each or "") for each in stored))

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,6 @@ _SAMPLE_SIZE = 8_192
 _FILES = 10_000
 _NOTICES = 10
 _LONGEST_NAME = 1_000
-_MOST_NAMED = 100
 _COLUMNS = 100
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
@@ -116,10 +115,6 @@ def read_contexts(
         raise ContextError(
             f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}."
         )
-    if len(named) > _MOST_NAMED:
-        raise ContextError(
-            f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead."
-        )
     read: dict[str, ContextText] = {}
     for name, value in named.items():
         if why := name_problem(name):
@@ -176,8 +171,6 @@ def _read_path(path: Path) -> ContextText:
         text = _decode(_read_file(path), f"The bytes of {path}", notices)
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
-    except MemoryError:
-        raise ContextError(f"{path} does not fit into memory.") from None
     except ValueError as error:  # an invalid file name
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
     return ContextText(text, about=f"the file {path.name}", notices=tuple(notices))
@@ -195,51 +188,36 @@ def _read_file(path: Path) -> bytes:
 
 
 def _read_folder(path: Path) -> ContextText:
+    os.scandir(path).close()  # of its own folder, an error is reported
+    omitted = count = 0
     notices: list[str] = []
-
-    def note_unreadable(error: OSError, file: object = None) -> None:
-        if file is None and Path(error.filename) == path:
-            raise error
-        notices.append(
-            f"{file or error.filename} cannot be read and was left out: {error.strerror}."
-        )
-
-    omitted = 0
     texts = []
-    for file in _files(path, note_unreadable):
-        try:
-            data = _read_file(file)
-        except OSError as error:
-            note_unreadable(error, file)
-            continue
-        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(_UTF_16):
-            omitted += 1
-            continue
-        texts.append((str(file.relative_to(path)), _decode(data, f"The bytes of {file}", notices)))
-    if not texts:
-        raise ContextError(f"There are no text files in {path}.")
-    if len(notices) > _NOTICES:
-        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
-    if omitted:
-        notices.append(f"Files in {path} that are not text were left out: {omitted:,}.")
-    return _join("dict", iter(texts))._replace(notices=tuple(notices))
-
-
-def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    count = 0
-    for folder, folders, names in os.walk(path, onerror=on_error):
+    for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            file = Path(folder, name)
-            with suppress(PermissionError):  # reading it reports that
-                if name.startswith(".") or not file.is_file():
-                    continue
+        for file in (Path(folder, name) for name in sorted(names) if not name.startswith(".")):
             count += 1
             if count > _FILES:
                 raise ContextError(
                     f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
                 )
-            yield file
+            try:
+                data = _read_file(file)
+            except (OSError, ContextError):
+                omitted += 1
+                continue
+            if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(_UTF_16):
+                omitted += 1
+            else:
+                text = _decode(data, f"The bytes of {file}", notices)
+                texts.append((str(file.relative_to(path)), text))
+    if not texts:
+        raise ContextError(f"There are no text files in {path}.")
+    notices[_NOTICES:] = []
+    if omitted:
+        notices.append(
+            f"Files in {path} that are not text, or cannot be read, were left out: {omitted:,}."
+        )
+    return _join("dict", iter(texts))._replace(notices=tuple(notices))
 
 
 def _is_table(value: Any) -> bool:

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -347,3 +347,27 @@ def test_a_question_without_a_screen_leaves_nothing_behind(
         assert program.wait() == -number
     wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "code",
+    ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"],
+    ids=["", "ignores interrupts"],
+)
+def test_child_of_a_cell_ends_with_a_question_without_a_screen(
+    project: Path, replay: Callable[..., str], code: str, number: signal.Signals
+) -> None:
+    start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "
+    model = replay(f"```python\n{start}pathlib.Path('new').rename('child'); {code}\n```")
+    with piped("ask", "go", "--model", model, "--approval", "auto") as program:
+        program.stdin.close()
+        wait_for((project / "child").exists)
+        child = int((project / "child").read_text())
+        try:
+            os.kill(program.pid, number)
+            assert program.wait() == -number
+            wait_for(lambda: not alive(child), 20)
+        finally:
+            if alive(child):
+                os.kill(child, signal.SIGKILL)

@@ -90,3 +90,9 @@ def test_files_are_loaded_and_events_printed_as_json(
     assert (done.returncode, done.stderr) == (0, "")
     assert any("words" in event["text"] for event in events if event["tag"] == "user-repl-in")
     assert [event["text"] for event in events if event["tag"] == "assistant-chat"] == ["Two."]
+
+
+def test_address_that_names_no_kernel_gives_one_sentence() -> None:
+    done = run_program("ask", "hi", "--model", "demo", "--set", "kernel=jupyter:")
+    assert done.returncode == 2
+    assert done.stderr.startswith("mahtab-tui: This is no kernel of Jupyter: give jupyter:NAME")

@@ -302,3 +302,9 @@ def test_interrupted_asyncio_import_can_be_repeated(cells: Cells) -> None:
         "import sys, types\nsys.modules['asyncio.base_events'] = types.ModuleType('asyncio.base_events')"
     )
     assert cells.text("import asyncio\nawait asyncio.sleep(0, 5)") == "5\n"
+
+
+def test_code_may_catch_the_interrupt_and_continue(cells: Cells) -> None:
+    code = "try:\n    print('go')\n    while True: pass\nexcept KeyboardInterrupt:\n    print('caught')\n'done'"
+    result = cells.interrupt_after("go", code)
+    assert (result.status, result.output) == (Status.OK, "go\ncaught\n'done'\n")

@@ -310,3 +310,16 @@ def test_omitted_frames_of_a_traceback_map_to_no_line(cells: Cells) -> None:
         (frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames
     ] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
+
+
+def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:
+    cells.run("from __future__ import annotations")
+    assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
+
+
+def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
+    cells.run("def f():\n    return 'here'")
+    assert (
+        cells.text("import inspect; print(inspect.getsource(f))")
+        == "def f():\n    return 'here'\n\n"
+    )

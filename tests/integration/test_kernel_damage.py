@@ -18,12 +18,15 @@ from tests.integration.kernels import PATIENCE, Cells
 DAMAGE = {
     "closes fd 1": "import os; os.close(1)",
     "closes fd 1 and 2 with text pending": "import os; print('pending'); os.close(1); os.close(2)",
+    "closes small descriptors": "import os; os.closerange(0, 10)",
     "replaces sys.stdout": "import sys, io; sys.stdout = io.StringIO(); sys.stderr = None; print('lost')",
     "closes sys.stdout": "import sys; sys.stdout.close()",
     "deletes __builtins__": "del __builtins__",
+    "replaces __builtins__": "__builtins__ = {}",
     "deletes a builtin": "import builtins; del builtins.isinstance, builtins.print",
     "empties builtins": "import builtins; builtins.__dict__.clear()",
     "installs a signal handler": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
+    "blocks signals": "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})",
     "lowers the recursion limit": "import sys; sys.setrecursionlimit(60)",
     "replaces __main__": "import sys; sys.modules['__main__'] = None",
     "sets a trace function": "import sys; sys.settrace(lambda *a: 1 / 0)",
@@ -253,8 +256,11 @@ DONE = {
 }
 FORGED = {
     "a done": DONE,
+    "a done with a bad status": {**DONE, "status": "splendid"},
+    "a done with nothing in it": {"op": "done"},
     "a done of no cell": {**DONE, "cell": [1]},
     "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
+    "a display with a list": {"op": "call", "id": 1, "name": "display", "args": ["forged"]},
     "a display": {
         "op": "call",
         "id": 1,
@@ -262,6 +268,9 @@ FORGED = {
         "args": {"mime": "text/html", "data": "forged", "text": "forged"},
     },
     "a call": {"op": "call", "id": 1, "name": "input", "args": {"prompt": "forged"}},
+    "a call without a name": {"op": "call", "id": {}},
+    "a reply": {"op": "reply", "id": 1, "value": "forged"},
+    "a cancel of an object": {"op": "cancelled", "id": {}},
     "a reply to a list": {"op": "reply", "id": []},
     "an unknown op": {"op": "forged"},
 }

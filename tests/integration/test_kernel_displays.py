@@ -193,15 +193,6 @@ def test_tool_results_are_displayed_verbatim(cells: Cells, project: Path) -> Non
     assert cells.text("'7'") == "'7'\n"
 
 
-def test_only_the_latest_tool_texts_are_remembered(cells: Cells) -> None:
-    cells.run(
-        "long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)"
-    )
-    assert "characters 0 to 7,000,001" in cells.text("last")[:60]
-    assert cells.text("first").startswith("'[characters")
-    assert cells.text("a = peek('a\\nb')\nfor n in range(100): peek('c\\nd')\na").startswith("'[")
-
-
 def test_help_is_shown_from_its_start(cells: Cells) -> None:
     (shown,) = show(cells, "len?")
     assert (shown.mime, shown.data) == ("text/plain", "")
@@ -225,11 +216,6 @@ def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
     assert cells.run("None").output == ""
     assert cells.text("sorted(Out)") == "[1, 2, 3, 4]\n"
     assert {variable.name for variable in cells.kernel.variables()} == set()
-
-
-def test_internal_session_code_is_not_an_input(cells: Cells) -> None:
-    cells.kernel.execute("'own'", cell=0, on_output=lambda kind, text: None)
-    assert cells.text("In") == "['', 'In']\n"
 
 
 def test_time_magic_reports_the_duration_and_returns_the_value(cells: Cells) -> None:

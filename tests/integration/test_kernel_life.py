@@ -306,3 +306,24 @@ def test_disabled_setting_leaves_modules_loaded(begin: Make, project: Path) -> N
     cells.run("import mine")
     write(project / "mine.py", "x = 2\n", 2_000)
     assert cells.text("mine.x") == "1\n"
+
+
+def test_activating_a_non_interpreter_leaves_the_kernel_and_its_names(cells: Cells) -> None:
+    cells.run("x = 1")
+    with pytest.raises(KernelError):
+        cells.kernel.activate(executable(Path("sh").absolute(), "#!/bin/sh\nexit 4"))
+    assert cells.text("x") == "1\n"
+
+
+def test_cells_of_several_threads_run_one_after_another(cells: Cells) -> None:
+    outputs: list[str] = []
+    code = "for i in range(2000): print({0})"
+    threads = [
+        threading.Thread(target=lambda n=n: outputs.append(cells.text(code.format(n))))
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]

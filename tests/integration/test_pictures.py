@@ -277,6 +277,11 @@ def test_pictures_of_a_cell_are_sent_individually(open_session: OpenSession, pro
     assert [each.size.partition(" px")[0] for each in found] == ["64 × 48", "20 × 10"]
 
 
+def test_damaged_picture_of_a_saved_session_is_not_attached(cells: Cells) -> None:
+    attachments = Attachments(cells.kernel, lambda cell: ["abcde", "AAAA"])
+    assert all(each.problem for each in attachments.gather("@cell:1", lambda: False))
+
+
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
     for number in range(MOST + 2):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))

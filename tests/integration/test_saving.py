@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelState
-from mahtab_tui.kernel.inprocess import InProcessKernel
-from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interpreters
+from mahtab_tui.kernel.base import KernelError, KernelState
+from tests.integration.kernels import PATIENCE, Cells, interpreters
 from tests.integration.saving import SavedSession, listed, restored
 from tests.waiting import alive, descendants, wait_for
 
@@ -539,23 +538,3 @@ def test_saved_files_are_private_to_the_user(limited: SavedSession) -> None:
     limited.keep(first)
     assert limited.folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in limited.folder.iterdir()} == {0o600}
-
-
-def test_twenty_thousand_names_use_two_files(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
-    cells, missing = limited.again(first)
-    assert missing == {}
-    assert len(limited.files()) == 1
-    assert cells.text("v0, v19999") == "([0], [19999])\n"
-
-
-def test_in_process_kernel_saves_nothing() -> None:
-    kernel: Kernel = InProcessKernel({})
-    kernel.start(RecordingHost())
-    try:
-        assert kernel.saved_namespace() is None
-        with pytest.raises(KernelError, match="not saved"):
-            kernel.keep((), (), 1.0)
-    finally:
-        kernel.close()

@@ -69,7 +69,6 @@ def library_cells() -> Iterator[Cells]:
     [
         ("v = np.arange(6.0)", "v[:] = 0", "v.tolist()"),
         ("v = np.arange(6.0)", "v.shape = (2, 3)", "v.tolist()"),
-        ("v = np.arange(6)", "v.resize(10, refcheck=False); v[:] = 7", "v.tolist()"),
         ("v = np.arange(6)", "v.flags.writeable = False", "v.flags.writeable"),
         (
             "v = np.array([[1], 'x', None], dtype=object)",
@@ -205,7 +204,7 @@ def test_library_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
     library_cells.text(
         "import numpy as np, pandas as pd\n"
         "makers = [pd.Timestamp, pd.Timedelta, lambda n: pd.Period(ordinal=n, freq='D'), np.float64, lambda n: np.datetime64(n, 's'), np.str_,"
-        " lambda n: np.dtype([(f'f{n}', int)])]\n"
+        " lambda n: np.dtype([(f'f{n}', int)]), lambda n: np.full((n % 7 + 1, n % 3 + 1), n, 'fi'[n % 2], 'CF'[n % 5 // 3])]\n"
         "v = [[make(n) for n in range(1, 1001)] for make in makers]"
     )
     before = library_cells.text("repr(v)")
@@ -335,6 +334,12 @@ def test_scikit_learn(library_cells: Cells) -> None:
     library_cells.text(
         "from sklearn.ensemble import HistGradientBoostingClassifier; HistGradientBoostingClassifier().fit(x, y).score(x, y)"
     )
+
+
+@pytest.mark.parametrize("change", ["v.dtype = 'i8'", "v.resize(9, refcheck=False); v[:] = 7"])
+def test_array_of_another_layout_is_restored_by_value(library_cells: Cells, change: str) -> None:
+    setup = "import numpy as np; v = np.arange(6.0); box = [v]"
+    as_before(library_cells, setup, change, "v.tolist(), box[0] is v")
 
 
 def test_numpy_random_numbers(library_cells: Cells) -> None:

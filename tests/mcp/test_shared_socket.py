@@ -192,3 +192,17 @@ async def test_several_agents_do_not_lose_or_mix_anything(share: Share, project:
     assert ended[1].text == "(30, True)\n"
     outputs = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
     assert len(set(outputs)) == 30
+
+
+def test_listing_sessions_does_not_remove_a_socket_being_opened(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(socket.socket):
+        def listen(self, backlog: int = 0, /) -> None:
+            assert running_sessions() == []
+            super().listen(backlog)
+
+    monkeypatch.setattr(socket, "socket", Slow)
+    share()
+    assert [session.name for session in running_sessions()] == ["moon"]
+    assert [path.suffix for path in share_folder().iterdir()] == [".sock"]

@@ -40,8 +40,8 @@ def test_wrong_rule_gives_one_sentence_at_startup() -> None:
 
 
 def test_rules_are_typed_with_semicolons() -> None:
-    text = "allow: read_only; deny: f; ask: open"
-    assert split_rules(text) == ["allow: read_only", "deny: f", "ask: open"]
+    text = "allow: read_only; deny: f('a;b'); ask: open(*, \"w\")"
+    assert split_rules(text) == ["allow: read_only", "deny: f('a;b')", 'ask: open(*, "w")']
     assert parse_assignments([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
     assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
 

@@ -167,7 +167,7 @@ def test_records_are_counted() -> None:
         records.AssistantReplIn("1 + 1"),
         records.AssistantReplOut("2"),
         records.AssistantReplIn("1 + 1\n"),
-        records.Usage(source="summary", **usage),
+        records.Usage(source="embedding", **usage),
         records.Usage(source="agent", **usage),
         records.AssistantChat("It is 2."),
     ]

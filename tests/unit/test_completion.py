@@ -333,12 +333,11 @@ def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     ]
 
 
-def test_private_names_are_listed_after_an_underscore_or_as_a_last_resort() -> None:
+def test_private_names_are_listed_after_an_underscore() -> None:
     namespace = dict.fromkeys(("_grow", "group", "a_grown"), 1)
     assert labels(namespace, "gro")[:2] == ["group", "a_grown"]
     assert "_grow" not in labels(namespace, "gro")
     assert labels(namespace, "_g")[0] == "_grow"
-    assert labels({"_hidden_thing": 1}, "hidden_th") == ["_hidden_thing"]
     found = complete(namespace, "gro", 3)
     assert (len(found["items"]), found["more"]) == (len(labels(namespace, "gro")), 0)
     found = complete({f"name{i}": i for i in range(1_000)}, "name", 4)

@@ -384,7 +384,7 @@ def test_no_trace_session_writes_no_inputs(tmp_path: Path) -> None:
     first.add("earlier", "python")
     hidden = History(path, "here", no_trace=True)
     hidden.add("hidden", "python")
-    assert [entry.text for entry in hidden.entries()] == ["hidden"]
+    assert [entry.text for entry in hidden.entries()] == ["hidden", "earlier"]
     assert [entry.text for entry in first.entries()] == ["earlier"]
     hidden.close()
     first.close()

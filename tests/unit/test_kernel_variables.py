@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.description import describe_detail as describe
-from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, summary, type_name, variable_kind
+from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, summary
 
 
 class Bomb(Exception):
@@ -127,12 +127,6 @@ def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
     line = summary(text)
     assert line.isprintable()
     assert len(line) <= WIDTH + 2
-
-
-def test_kinds_are_distinguished() -> None:
-    kinds = "module function function class data".split()
-    assert [variable_kind(value) for value in (math, math.sin, boom, Hostile, 1)] == kinds
-    assert type_name(Hostile()) == "Hostile"
 
 
 def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str]:
@@ -277,12 +271,6 @@ def test_invalid_names_are_skipped() -> None:
     assert [listed["name"] for listed in watch.listing()] == ["x"]
 
 
-def test_the_source_of_a_function_is_found() -> None:
-    detail = describe({"f": changes}, "f")
-    assert detail["source"].startswith("def changes")
-    assert detail["where"].endswith(str(changes.__code__.co_firstlineno))
-
-
 def test_recursive_and_huge_lists_are_truncated() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
@@ -303,22 +291,3 @@ def test_hostile_or_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyP
     assert "did not end" in describe({"it": Slow()}, "it")["error"]
     detail = describe({"it": Hostile()}, "it")
     assert (detail["text"], "Bomb" in detail["error"]) == ("", True)
-
-
-def test_the_docstring_of_a_function_a_class_and_a_method() -> None:
-    def function() -> None:
-        """Of a function."""
-
-    class Thing:
-        """Of a class."""
-
-        def method(self) -> None:
-            """Of a method."""
-
-    def doc(value: Any) -> str:
-        return str(describe({"it": value}, "it")["doc"])
-
-    assert doc(len).startswith("Return the number of items")
-    assert doc(function) == "Of a function."
-    assert doc(Thing().method) == "Of a method."
-    assert doc(Thing) == doc(Thing()) == "Of a class."

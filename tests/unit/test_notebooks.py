@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from mahtab_tui.bus import records
+from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import render_text
 from mahtab_tui.export.writing import write_text as write_file
 from tests.notebooks import notebooks, text_of, write
@@ -277,6 +278,17 @@ def test_script_is_opened_and_saved_in_its_declared_encoding(
     it.notebook.save()
     assert path.read_bytes() == "# -*- coding: latin-1 -*-\n# %%\nx = 'ö'\n".encode("latin-1")
     assert not it.notebook.save()
+    it.happen(*again(1, 2, "x = '€'"))
+    it.notebook.save()
+    assert path.read_text("latin-1").endswith(r"x = '\u20ac'" + "\n")
+    assert not it.notebook.save()
+
+
+@pytest.mark.parametrize("encoding", ["hex", "punycode", "utf-16", "none"])
+def test_declared_encoding_that_is_none_is_ignored(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "it.py"
+    path.write_text(f"# coding: {encoding}\nx = 'ü'\n", "utf-8")
+    assert read_notebook(path).style.encoding == "utf-8"
 
 
 def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.records import Kernel
+from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
@@ -17,6 +17,7 @@ from mahtab_tui.store.resume import (
     database,
     find_session,
     forked_store,
+    reattach,
     remove_session,
     resumed_store,
     save_target,
@@ -114,6 +115,35 @@ def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -
     above = home / ".mahtab" / "namespaces"
     assert (above.stat().st_mode & 0o777, (above / "key").stat().st_mode & 0o777) == (0o700, 0o600)
     assert Path(second.folder).parent == above
+
+
+@pytest.mark.parametrize(
+    ("later", "is_cut"),
+    [
+        ([], True),
+        ([made(tags.ASSISTANT_REPL_IN, "n = 1", {"cell": 1})], True),
+        ([made(tags.AGENT, "", {"state": "done", "turn": 1})], False),
+        ([made(tags.USER_REPL_IN, "n = 2", {"cell": 1})], False),
+    ],
+    ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
+)
+def test_interrupted_answer_is_reported_as_cut_off(
+    home: Path, later: list[Record], is_cut: bool
+) -> None:
+    store = SqliteStore(database(), "aa", name="a", project="p")
+    for record in [
+        made(tags.USER_CHAT, "why?", {"turn": 1}),
+        made(tags.AGENT, "", {"state": "thinking", "turn": 1}),
+        *later,
+    ]:
+        store.append(record)
+    store.close()
+    again, _, past = resumed_store(find_session("aa", None))
+    assert past[-1].text.endswith("cut off: ask again if you need the rest.") == is_cut
+    (*_, last) = reattach(again, past, 0)
+    assert last.text.endswith("cut off: ask again if you need the rest.") == is_cut
+    assert again.claim is not None
+    again.claim.release()
 
 
 @pytest.mark.parametrize(

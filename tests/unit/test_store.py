@@ -221,6 +221,29 @@ def delete_lock_files(home: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_sessions_of_a_read_only_home_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    code = f"""if True:
+        import os, pathlib
+        from mahtab_tui.bus import records
+        from mahtab_tui.store.sqlite import SqliteStore
+        store = SqliteStore(pathlib.Path({str(tmp_path / "s.db")!r}), "one", project="/p")
+        store.append(records.UserChat("why?", turn=1))
+        if not {killed}: store.close()
+        os._exit(0)"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    path = tmp_path / "s.db"
+    assert path.with_name("s.db-wal").exists() == killed
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    [row] = list_sessions(path)
+    assert row.first == "why?"
+    assert [each.text for _, each in load_records(path, "one").records] == ["why?"]
+    with pytest.raises(StoreError, match="readonly"):
+        SqliteStore(path, "one").append(records.UserChat("more", turn=2))
+
+
 def test_session_has_one_lock_until_released(home: Path) -> None:
     first = claimed("abc")
     with pytest.raises(LockedElsewhere) as raised:

@@ -92,16 +92,6 @@ def test_file_has_its_full_path_and_a_pseudo_file_keeps_its_name(
     assert frame_locations(raised("exec('1 / 0')"))[-1] == ("<string>", 1, "<module>")
 
 
-def test_only_the_last_of_very_many_frames_are_listed() -> None:
-    chain = "error = None\nfor number in range(300):\n    try:\n        raise ValueError(number) from error\n    except ValueError as e:\n        error = e\n"
-    traceback = raised(chain + "raise error")
-    assert len(traceback.frames) == 200
-    assert rows(traceback)[-2:] == [
-        '  File "In [1]", line 7, in <module>',
-        '  File "In [1]", line 4, in <module>',
-    ]
-
-
 def test_syntax_error_with_an_arbitrary_line_number_is_shown() -> None:
     traceback = raised(
         "error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error"
@@ -264,12 +254,6 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(KernelError, match="not a regular file"):
         marked(str(tmp_path / "pipe"), 1)
-
-
-def test_unknown_encoding_is_read_as_utf_8(tmp_path: Path) -> None:
-    file = tmp_path / "m.py"
-    file.write_text("# coding: klingon\nx = 'é'\n")
-    assert marked(str(file), 2) == "x = 'é'"
 
 
 @pytest.mark.parametrize(

@@ -323,56 +323,39 @@ def _describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
-    """Return the best matches, and the number of others. Private names are listed if an
-    underscore is typed or nothing else matches; those with two only if one is typed."""
-    underscore = stem.startswith("_")
-    counts = {False: 0, True: 0}
+    """Return the best matches, and the number of others. Private names are listed once an
+    underscore is typed; those with two come last, until two are."""
+    total = 0
 
     def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
-        for number, (key, candidate) in enumerate(_fitting(candidates, stem)):
-            if underscore or key[0] < 2:
-                counts[underscore or not key[0]] += 1
-                yield key, number, candidate
+        nonlocal total
+        lower = stem.lower()
+        letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL)
+        for number, candidate in enumerate(candidates):
+            label, low, spread = candidate.label, candidate.label.lower(), 0
+            private = candidate.is_name and label.startswith("_")
+            if private and not stem.startswith("_"):
+                continue
+            if label.startswith(stem):
+                fit = int(label != stem)
+            elif low.startswith(lower):
+                fit = 2
+            elif len(stem) > 1 and (found := letters.search(low)):
+                fit, spread = 3, found.end()
+            else:
+                continue
+            total += 1
+            last = private and label.startswith("__") and not stem.startswith("__")
+            yield (last, fit, spread, candidate.order, low, label), number, candidate
 
     # Not sorted as a whole: ten thousand live tuples would start the garbage collector.
-    found = nsmallest(MOST, fitting())
-    best = {
-        candidate.label: candidate
-        for key, _, candidate in reversed(found)
-        if underscore or not key[0] or not counts[True]
-    }
+    best = {candidate.label: candidate for _, _, candidate in reversed(nsmallest(MOST, fitting()))}
     items = []
     for candidate in reversed(best.values()):
         kind, doc = candidate.describe()
         text = candidate.label if candidate.text is None else candidate.text
         items.append({"label": candidate.label, "text": text, "kind": kind, "doc": doc})
-    more = (counts[True] or counts[False]) - len(best)
-    return {"start": start, "items": items, "more": more}
-
-
-def _fitting(
-    candidates: Iterable[Candidate], stem: str
-) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
-    lower = stem.lower()
-    letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
-    for candidate in candidates:
-        label = candidate.label
-        low, spread = label.lower(), 0
-        if label.startswith(stem):
-            fit = 0 if label == stem else 1
-        elif low.startswith(lower):
-            fit = 2
-        else:
-            found = letters.search(low) if letters is not None else None
-            if found is None:
-                continue
-            fit, spread = 3, found.end()
-        private = 0
-        if candidate.is_name and label.startswith("_"):
-            private = 2 if label.startswith("__") else 1
-            if stem.startswith("_"):
-                private = int(private == 2 and not stem.startswith("__"))
-        yield (private, fit, spread, candidate.order, low, label), candidate
+    return {"start": start, "items": items, "more": total - len(best)}
 
 
 def _candidates(

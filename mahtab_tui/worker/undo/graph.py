@@ -167,6 +167,11 @@ class Kinds:
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
         return _NO_PARTS if value is self._namespace else known
 
+    def is_fixed(self, address: int, holder: Any) -> bool:
+        """Return whether an object cannot be replaced in its holder."""
+        fixed = [part.read(holder) for part in self.kind(holder).parts if part.write is None]
+        return any(address_of(value) == address for values in fixed for value in values)
+
     def _forget(self, reference: weakref.ref[type]) -> None:
         for address in [address for address, known in self._classes.items() if known is reference]:
             del self._known[address], self._classes[address]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import marshal
-import math
 import sys
+import warnings
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from ..objects import as_library_type, get_if_loaded, is_subclass
@@ -13,12 +15,16 @@ from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
 
+def _identity(array: Any) -> Values:
+    """Tell an array from one that now lies at the address of an earlier one."""
+    base, plain = get_if_loaded("numpy", "ndarray").base.__get__(array), plain_array(array)
+    return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
+
+
 def _array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), plain_array(array)
-    layout = marshal.dumps((plain.shape, plain.strides), 2)
-    start = plain.__array_interface__["data"][0]
-    values = [layout, start, plain.dtype, plain.flags.writeable, base]
+    values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
     if plain.flags.writeable and _is_mapped(base):
@@ -28,11 +34,6 @@ def _array(array: Any) -> Values:
             raise ValueError("undo does not handle records of objects")
         values += plain.ravel().tolist()
     return values
-
-
-def _is_view(array: Any) -> Values:
-    """Tell an array from one that now lies at the address of an earlier one."""
-    return [get_if_loaded("numpy", "ndarray").base.__get__(array) is not None]
 
 
 def _is_mapped(base: Any) -> bool:
@@ -49,20 +50,20 @@ def _objects_in(array: Any) -> int:
 
 def _put_array(array: Any, values: Values) -> None:
     numpy = sys.modules["numpy"]
-    layout, _, dtype, writeable, _, *items = values
+    layout, writeable, *items = values
     shape, strides = marshal.loads(layout)
     plain = plain_array(array)
-    if plain.dtype != dtype:
-        numpy.ndarray.dtype.__set__(array, dtype)
-    if plain.shape != shape:
-        if plain.size == math.prod(shape):
+    if (plain.shape, plain.strides) != (shape, strides):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions of NumPy deprecate this
+            # With these any shape fits. NumPy checks strides against the memory of the base, or,
+            # without one, of the array as it is now.
+            is_view = is_subclass(type(numpy.ndarray.base.__get__(array)), numpy.ndarray)
+            sizes = accumulate((*plain.shape[:0:-1],), mul, initial=plain.itemsize)
+            neutral = (0,) * plain.ndim if is_view else tuple(sizes)[: plain.ndim][::-1]
+            numpy.ndarray.strides.__set__(array, neutral)
             numpy.ndarray.shape.__set__(array, shape)
-        else:
-            _set_writeable(array, True)
-            numpy.ndarray.resize(array, shape, refcheck=False)
-        plain = plain_array(array)
-    if plain.strides != strides:
-        numpy.ndarray.strides.__set__(array, strides)
+            numpy.ndarray.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
         plain = plain_array(array)
@@ -179,7 +180,7 @@ def _put_random(value: Any, state: Any) -> None:
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (
-            Part(_is_view),
+            Part(_identity),
             Part(_array, _put_array, size=_objects_in, has_memory=True),
         ),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),

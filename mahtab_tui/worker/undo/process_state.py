@@ -308,17 +308,10 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
 
 
 def _same_table(then: Any, now: Any) -> bool:
-    polars = sys.modules["polars"]
+    then, now = (each.to_frame() if hasattr(each, "to_frame") else each for each in (then, now))
     try:
-        if isinstance(now, polars.Series):
-            return bool(
-                now.dtype == then.dtype
-                and now.name == then.name
-                and now.equals(then, check_names=True, null_equal=True)
-            )
         return bool(
-            now.schema == then.schema
-            and list(now.columns) == list(then.columns)
+            list(now.schema.items()) == list(then.schema.items())
             and now.equals(then, null_equal=True)
         )
     except Exception:  # columns of Python objects cannot be compared

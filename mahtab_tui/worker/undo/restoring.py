@@ -130,13 +130,14 @@ class CheckpointResponder:
         # Also send containers of freed objects, whose addresses belong to something else now.
         pending, holders = [each for each in nodes if each not in alive], graph.find_holders()
         while pending:
-            for holder in holders.get(pending.pop(), ()):
-                if holder in alive and holder not in changed:
-                    if graph.kinds.kind(nodes[holder].value).can_change:
-                        changed.add(holder)
-                    else:
-                        alive.discard(holder)
-                        pending.append(holder)
+            child = pending.pop()
+            for holder in alive.intersection(holders.get(child, ())):
+                if graph.kinds.is_fixed(child, nodes[holder].value):
+                    alive.discard(holder)
+                    changed.discard(holder)
+                    pending.append(holder)
+                else:
+                    changed.add(holder)
         inside = self._labels(changed | set(_unpack(written_data)) | (nodes.keys() - alive))
         rows: list[Row] = [
             (False, address, self._state(nodes[address].value)) for address in changed
