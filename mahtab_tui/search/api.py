@@ -67,7 +67,7 @@ class SearchAnswer(NamedTuple):
     """A sentence saying why it is partial, or how the text was searched."""
     log: SessionLog | None = None
 
-    def as_result(self) -> Result:
+    def as_result(self, *, raw: bool = False) -> Result:
         used = SearchUsage(
             self.usage.calls,
             self.usage.input_tokens + self.usage.output_tokens,
@@ -75,7 +75,8 @@ class SearchAnswer(NamedTuple):
             self.duration,
         )
         partial = self.state == "partial"
-        return Result(plain(self.text), partial, self.why, used, tuple(self.spans), self.packed)
+        text = self.text if raw else plain(self.text)
+        return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
 
     def packed(self) -> bytes:
         return b"" if self.log is None else self.log.packed()
@@ -526,7 +527,7 @@ def rlm(
     bound = _SIGNATURE.bind(query, context, **options)
     bound.apply_defaults()
     given = bound.arguments
-    returns, tools = given["returns"], given["tools"]
+    returns, tools, raw = given["returns"], given["tools"], given["raw"]
     if not isinstance(given["instructions"], str):
         raise ValueError(f"instructions must be a str, not {given['instructions']!r}.")
     limits = merge_limits(
@@ -583,7 +584,7 @@ def rlm(
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
                 _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
-            return found.as_result()
+            return found.as_result(raw=raw)
 
         try:
             answer = search_for_form(
@@ -591,6 +592,7 @@ def rlm(
                 returns,
                 find,
                 (SearchFailed, ValueError),
+                raw=raw,
                 contexts=contents.contexts,
             )
         finally:

@@ -365,6 +365,7 @@ class Engine:
         )
         node.batch.ended()
         del self._nodes[node.id]
+        node.source = NodeSource(Text(""))  # others of its fan-out may still know it
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline

@@ -172,7 +172,7 @@ class Searches:
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
-                return self._result(self._engine().run_again(tree, str(args["query"]), about))
+                return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = merge_limits(settings.rlm_limits(), **options)
             if not self._kernel.info().host:
                 content = _read_text(Path(args["file"]))
@@ -209,16 +209,16 @@ class Searches:
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
-        return self._result(answer)
+        return self._result(answer, args)
 
-    def _result(self, answer: SearchAnswer) -> dict[str, Any]:
+    def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
         packed = base64.b64encode(answer.packed()).decode()
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
             warn(self._log, f"{why}; this answer is partial.")
-        result = answer.as_result()
+        result = answer.as_result(raw=bool(args.get("raw")))
         return {**result._asdict(), "packed": packed}
 
     def open_tools(

@@ -161,14 +161,14 @@ def _choices(wanted: Any) -> dict[Any, list[Any]]:
     return {}
 
 
-def read_as(wanted: Any, text: str) -> Any:
-    """Read an answer. Raises `WrongForm`."""
+def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
+    """Read an answer. raw: keep control characters in strings. Raises `WrongForm`."""
     if wanted is str:
         return str(text)
     wrong: WrongForm | None = None
     for data in _parse(str(text)):
         try:
-            return _read(wanted, _clean(data), "the answer")
+            return _read(wanted, data if raw else _clean(data), "the answer")
         except WrongForm as error:
             wrong = wrong or error
     assert wrong is not None
@@ -428,6 +428,7 @@ def search_for_form(
     search: Callable[[str], Result],
     failures: tuple[type[Exception], ...],
     *,
+    raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
     """Search until the answer has the requested form, at most three times. failures: exceptions
@@ -439,7 +440,7 @@ def search_for_form(
     result, wrong = search(query), ""
     for tries in range(_CORRECTIONS + 1):
         try:
-            return _make_answer(result, read_as(returns, result.text), "", contexts)
+            return _make_answer(result, read_as(returns, result.text, raw=raw), "", contexts)
         except WrongForm as error:
             wrong = str(error)
         if result.partial or tries == _CORRECTIONS:

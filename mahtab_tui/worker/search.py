@@ -84,7 +84,7 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
     return SearchFailed(why, packed, contexts)
 
 
-_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "verbose"}
+_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
 """Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 _SENT_PIECE = 2**22
@@ -117,6 +117,7 @@ def rlm(
     ask_above: int | None = None,
     concurrency: int | None = None,
     yes: bool = False,
+    raw: bool = False,
     verbose: bool = False,
     **named: Any,
 ) -> Answer:
@@ -141,6 +142,7 @@ def rlm(
     queries that count, compare, or have all their words in one line.
     ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
+    raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
     verbose: print a line for each turn and each answer to stderr, after the search.
     The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
     answer, and RuntimeError if it cannot run.
@@ -170,6 +172,7 @@ def rlm(
             "tools": described,
             "options": options,
             "yes": bool(yes),
+            "raw": bool(raw),
             "tree": tree,
             "by_code": own_module("answers").needs_code(str(query), returns, tools),
         }
@@ -203,7 +206,7 @@ def _search(
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
         answer: Answer = answers.search_for_form(
-            query, returns, search, (RuntimeError,), contexts=contents.contexts
+            query, returns, search, (RuntimeError,), raw=asked["raw"], contexts=contents.contexts
         )
     return answer
 

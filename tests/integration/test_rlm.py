@@ -227,11 +227,12 @@ OSC_52 = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
 """An answer that writes the clipboard, clears the screen and turns what follows around."""
 
 
-def test_answer_cannot_drive_a_terminal() -> None:
+def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
     script = {"what?": python(f"FINAL({OSC_52!r})"), "fail": python("FINAL('x')")}
     clean = rlm("what?", LOG, model=scripted(script))
     assert clean.startswith("it is")
     assert not any(sign in clean for sign in "\x1b\x07\u202e")
+    assert rlm("what?", LOG, model=scripted(script), raw=True) == OSC_52
 
     def refuse(messages: Sequence[Any]) -> str:
         raise ModelError(OSC_52)

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import zoneinfo
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,20 @@ async def test_library_frames_do_not_reveal_their_location(sandbox: Sandbox) -> 
 
 
 async def test_stdlib_data_files_are_available(sandbox: Sandbox) -> None:
+    code = "import zoneinfo, datetime\nsummer = datetime.datetime(2024, 7, 1)\n[summer.replace(tzinfo=zoneinfo.ZoneInfo(n)).utcoffset() for n in ('UTC', 'Asia/Kolkata')]"
+    if zoneinfo.available_timezones():
+        assert (
+            await printed(sandbox, code)
+            == "[datetime.timedelta(0), datetime.timedelta(seconds=19800)]\n"
+        )
+    assert (
+        "(most recent" not in (await run(sandbox, "zoneinfo.available_timezones() and None")).output
+    )
+    assert (
+        (await run(sandbox, "zoneinfo.ZoneInfo('No/Where')"))
+        .output.rstrip()
+        .endswith("'No time zone found with key No/Where'")
+    )
     assert (
         await printed(sandbox, "'ä'.encode('cp1252'), 'ж'.encode('koi8_r'), 'ü.de'.encode('idna')")
         == "(b'\\xe4', b'\\xd6', b'xn--tda.de')\n"

@@ -58,10 +58,11 @@ def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> Non
     )
 
 
-def test_answer_in_a_cell_is_clean(open_session: OpenSession) -> None:
+def test_answer_in_a_cell_is_clean_unless_requested_raw(open_session: OpenSession) -> None:
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
     it = open_session(look)
     assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
+    assert "27" in it.run("[ord(letter) for letter in rlm('Find it', log, raw=True)]").text
 
 
 FORM = """

@@ -246,9 +246,10 @@ def test_unsupported_type_is_refused(wanted: Any) -> None:
         describe_form(wanted)
 
 
-def test_value_cannot_drive_a_terminal() -> None:
+def test_value_cannot_drive_a_terminal_unless_requested_raw() -> None:
     text = json.dumps({"a\x1b[2J": ["b\x07\u202ec\n"]})
     assert read_as(dict[str, list[str]], text) == {"a[2J": ["bc\n"]}
+    assert read_as(dict[str, list[str]], text, raw=True) == {"a\x1b[2J": ["b\x07\u202ec\n"]}
 
 
 @given(

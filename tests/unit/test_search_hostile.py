@@ -191,6 +191,33 @@ def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
     assert bench.story.begun() == ["1"]
 
 
+def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
+    texts: list[weakref.ref[Made]] = []
+    held: list[int] = []
+
+    async def many(seat: Seat) -> None:
+        for number in range(10):
+            made = Made(f"{number}" + "x" * LARGE)
+            texts.append(weakref.ref(made))
+            await seat.rlm("read", made)
+            del made
+            held.append(sum(text() is not None for text in texts))
+        seat.final("end")
+
+    gc.disable()
+    try:
+        bench.run(
+            lambda messages: code("many") if query_of(messages) == "what?" else "read",
+            {"many": many},
+            max_depth=1,
+            plain=2 * LARGE,
+        )
+    finally:
+        gc.enable()
+    assert len(held) == 10
+    assert max(held) <= 2
+
+
 def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

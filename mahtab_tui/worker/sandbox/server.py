@@ -23,6 +23,7 @@ import errno
 import fcntl
 import gc
 import importlib
+import io
 import json
 import mmap
 import os
@@ -34,11 +35,13 @@ import signal
 import socket
 import sys
 import threading
+import zoneinfo
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
+from zoneinfo import _common
 
 from ..control import Interrupts
 from ..frames import Frame, FrameReader, encode
@@ -95,6 +98,29 @@ class _RefusingFinder:
             f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only",
             name=name,
         )
+
+
+def load_zones() -> None:
+    """Read the system's time zones, so that `zoneinfo` finds them in memory."""
+    zones: dict[str, bytes] = {}
+    for root in reversed(zoneinfo.TZPATH):
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if name not in ("posix", "right")]
+            for name in names:
+                path = os.path.join(folder, name)
+                with suppress(OSError), open(path, "rb") as file:
+                    data = file.read()
+                    if data.startswith(b"TZif"):
+                        zones[os.path.relpath(path, root)] = data
+
+    def load_tzdata(key: str) -> BinaryIO:
+        if key not in zones:
+            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+        return io.BytesIO(zones[key])
+
+    finder: Any = _common
+    finder.load_tzdata = load_tzdata
+    zoneinfo.available_timezones = lambda: set(zones)
 
 
 _CHANNEL, _RULES = 3, 4
@@ -204,6 +230,7 @@ def main(fd: int) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("500")
     preload()
+    load_zones()
     close_imports()
     _hide_machine()
     _Server(host, confinement.prepare()).run()
