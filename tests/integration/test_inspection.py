@@ -430,16 +430,3 @@ def test_class_body_variables_are_listed_without_running_user_code(
     assert variables(plain_kernel, 90, frames, 1)["x"] == "1"
     result = plain_kernel.execute("ran", cell=91, on_output=lambda kind, text: None)
     assert result.output == "['ZeroDivisionError']\n" or "keys" not in result.output
-
-
-def test_slow_request_does_not_delay_the_others() -> None:
-    with looking() as found:
-        found.run(
-            "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
-        )
-        with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(found.look.evaluate, named("slow"), "p")
-            while not slow.done():
-                assert found.look.open(named("quick")).summary == "5"
-                found.run("slow.go.set()")
-            assert slow.result().summary == "True"

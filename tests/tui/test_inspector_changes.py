@@ -185,15 +185,3 @@ async def test_view_of_a_packaged_inspector_is_recreated_on_reload(
         await cell(app, "it.state = 'bright'")
         await pilot.press("r")
         await reads(pilot, "'state'", "'bright'")
-
-
-async def test_second_enter_of_a_bunch_acts_once(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
-        await reads(pilot, "'a'")
-        view = inspector(pilot).view
-        assert view is not None
-        for _ in range(3):
-            view.call_later(view.run_action, "open_row")
-        await reads(pilot, "d › 'a'", "'b'")
-        await pilot.pause()
-        assert inspector(pilot).labels == ["d", "'a'"]

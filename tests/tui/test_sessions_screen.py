@@ -316,13 +316,3 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
         assert len(tried) == 1
         await write(pilot, "month")
         await until(pilot, lambda: len(tried) > 1)
-
-
-async def test_enter_without_results_resumes_nothing_later(pilot: Pilot[int]) -> None:
-    screen, answers = await opened(pilot)
-    await write(pilot, "elsewhere")
-    await until(pilot, lambda: shown(screen) == [])
-    await pilot.press("enter", "ctrl+t")
-    await until(pilot, lambda: shown(screen) == ["4"])
-    await pilot.pause()
-    assert (answers, pilot.app.screen) == ([], screen)
