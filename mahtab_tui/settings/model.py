@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -306,6 +307,7 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         keys = [key.get_secret_value() for key in self.api_keys.values()]
+        keys += parse_qs(urlsplit(self.kernel or "").query).get("token", [])
         for server in self.mcp.values():
             keys += server.secrets()
         return sorted([*keys, *self._other_keys], key=len, reverse=True)
