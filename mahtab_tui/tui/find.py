@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Protocol
 
 from textual import on
@@ -14,10 +13,6 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.textual_fixes import run_own_binding
-
-
-def words_in_any_case(words: str) -> re.Pattern[str]:
-    return re.compile(re.escape(words), re.IGNORECASE)
 
 
 class LineInput(Input):

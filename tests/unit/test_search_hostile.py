@@ -193,7 +193,7 @@ def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
 
 def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
     texts: list[weakref.ref[Made]] = []
-    held: list[int] = []
+    in_memory: list[int] = []
 
     async def many(seat: Seat) -> None:
         for number in range(10):
@@ -201,7 +201,7 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
             texts.append(weakref.ref(made))
             await seat.rlm("read", made)
             del made
-            held.append(sum(text() is not None for text in texts))
+            in_memory.append(sum(text() is not None for text in texts))
         seat.final("end")
 
     gc.disable()
@@ -214,8 +214,8 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
         )
     finally:
         gc.enable()
-    assert len(held) == 10
-    assert max(held) <= 2
+    assert len(in_memory) == 10
+    assert max(in_memory) <= 2
 
 
 def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
