@@ -189,7 +189,7 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     async with showing(app):
         assert app.theme == "mahtab"
     assert messages == [
-        f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
+        f"{path}: keymap: there is no command 'hlp'. Did you mean help?",
         "command line: theme: there is no theme 'nrod'. Did you mean nord?",
     ]
 

@@ -56,8 +56,7 @@ class Acts(list[str]):
         monkeypatch.setattr(app.session.entries, "hide", self._noting("hide"))
         for name in KERNEL_ACTS:
             monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
-        for name in ("retry", "stop"):
-            monkeypatch.setattr(app.session.searches, name, self._noting(f"search {name}"))
+        monkeypatch.setattr(app.session.searches, "stop", self._noting("search stop"))
 
     def _noting(self, name: str) -> Callable[..., None]:
         return lambda *args: self.append(name)
@@ -185,15 +184,8 @@ async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
         assert acts == []
 
 
-@pytest.mark.parametrize(
-    ("letter", "act", "letters"),
-    [
-        ("r", "search retry", string.ascii_lowercase.replace("t", "").replace("q", "")),
-        ("s", "search stop", string.ascii_uppercase),
-    ],
-)
-async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, letter: str, act: str, letters: str
+async def test_search_call_is_stopped_only_from_its_menu(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.tui.search_story import running
 
@@ -208,14 +200,14 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         )  # drawn a little later than the pane is shown
         await pilot.press("home", "enter")
         await until(pilot, lambda: isinstance(app.screen, ActionMenu))
-        await pilot.press(letter)
+        await pilot.press("s")
         assert acts == []
         await pilot.press("enter")
-        await until(pilot, lambda: acts == [act])
+        await until(pilot, lambda: acts == ["search stop"])
         await pilot.press("enter", "o")
         await until(pilot, lambda: type(app.screen).__name__ == "NodeScreen")
-        await pilot.press(*letters)
-        assert acts == [act]
+        await pilot.press(*string.ascii_uppercase)
+        assert acts == ["search stop"]
 
 
 async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
