@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.events import Paste
+from textual.events import Click, Paste
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -237,6 +237,9 @@ class LeaveRow(Static):
 SHOWN = 4
 
 
+_CROSS = " ✕ "
+
+
 class QueueRow(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
@@ -272,9 +275,18 @@ class QueueRow(Widget, can_focus=True):
                 (head if index == first else " " * len(head), "$muted"),
                 ("◈ ", "$model") if ask else ("❯ ", "$person"),
                 (self._text(index), "reverse" if chosen else "$foreground"),
+                (_CROSS, "$bad" if chosen else "$muted"),
             )
             lines.append(line)
         return Content("\n").join(lines)
+
+    def on_click(self, event: Click) -> None:
+        at = event.get_content_offset(self)
+        if at is not None and (index := self._first() + at.y) < len(self.items):
+            self.chosen = index
+            cross = len(self._head()) + 2 + Content(self._text(index)).cell_length
+            if cross <= at.x < cross + len(_CROSS):
+                self.action_cancel()
 
     def action_move(self, step: int) -> None:
         self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
@@ -293,7 +305,7 @@ class QueueRow(Widget, can_focus=True):
         author = plain(self.items[index].party)
         first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{author}: {first}" if author else first
-        room = max(10, self.size.width - len(self._head()) - 2 - len(" …"))
+        room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 
 
