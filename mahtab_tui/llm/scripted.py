@@ -242,6 +242,11 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
         rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
         code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
         return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
+    count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
+    if asks("first|last") and (count or not rest):
+        values = {"str": f"{name}.splitlines()", "dict": f"list({name})"}.get(kind, name)
+        part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
+        return f"Here is a part of `{name}`.", f"print({values}[{part}])"
     if rest:
         return None
     if asks("how many|count"):

@@ -217,14 +217,14 @@ async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None
     assert not queue_row_of(pilot).display
     await queue(pilot, "x = 1\ny = 2", "z")
     assert queue_row_of(pilot).display
-    assert lines(pilot) == ["queued 2  ❯ x = 1 …", "          ❯ z"]
+    assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
     await queue(pilot)
     assert not queue_row_of(pilot).display
 
 
 async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:
     await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
-    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a"]
+    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]
 
 
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
@@ -234,7 +234,7 @@ async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
         "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
     )
     assert actions(pilot) == [("cancelled", 5)]
-    assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b", "c", "d", "e"]
+    assert [line.split("❯")[1].strip(" ✕") for line in lines(pilot)] == ["b", "c", "d", "e"]
     assert queue_row_of(pilot).size.height == 4
 
 

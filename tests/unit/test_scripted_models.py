@@ -76,6 +76,8 @@ def run(text: str, namespace: dict[str, Any]) -> str:
         ("which rows of data are missing a price?", "1 of 3 rows have no Price"),
         ("data without price", "1 of 3 rows have no Price"),
         ("how many rows has data?", "data has 3 "),
+        ("first 1 of data", "10"),
+        ("the last 2 rows of data", "60"),
         ("describe data", "region"),
         ("what is in data?", "region"),
     ],
@@ -91,6 +93,8 @@ def test_demo_answers_about_the_table(
     [
         ("how many rows has other?", "other has 1 rows"),
         ("how many words are in log?", "log has 5 words"),
+        ("last 2 lines of log", "['two', 'ERROR three']"),
+        ("first 2 of numbers", "[3, 4]"),
         ("describe numbers", "[3, 4, 50]"),
         ("what is n?", "42"),
     ],
