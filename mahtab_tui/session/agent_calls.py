@@ -424,7 +424,7 @@ class _AgentCell:
     """Private variables that the user was asked about."""
     lock: Lock | None
     needs: str = ""
-    """What the locked fork did not allow."""
+    """The action that the locked fork refused; empty if none."""
     _answer: Future[Evaluation] = field(default_factory=Future)
     """Set when the cell has ended, was withdrawn, or is unresponsive."""
     _printed: list[str] = field(default_factory=list)

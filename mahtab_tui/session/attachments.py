@@ -185,7 +185,7 @@ def _picture_attachment(label: str, data: bytes) -> Attachment:
 # Attachments
 
 MOST_CHARACTERS = 4 * LONGEST
-"""Of all attachments of a question."""
+"""Limit of all attachments of a question together."""
 
 
 class NotAttached(Exception):

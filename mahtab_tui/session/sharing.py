@@ -55,7 +55,7 @@ class Broadcast(logging.Handler):
         self._past: deque[Record] = deque()
         self._open_streams: dict[str, deque[Stream]] = {}
         self._characters = 0
-        """Of `_past`."""
+        """Size of `_past`."""
         self._feeds: set[Feed] = set()
         for record in past:
             self._store(record)

@@ -1,4 +1,4 @@
-"""What models and agents see of variables, and which cells made them."""
+"""Hides private variables from models and agents, and tracks which cells made a variable."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TableModel:
 
     def __init__(self, opened: InspectedObject) -> None:
         self.rows = self.total_rows = opened.rows
-        """Of those that pass the filters, and of all."""
+        """Rows that pass the filters, and all rows."""
         self.column_count = opened.columns
         self.headings: dict[int, Heading] = {}
         self.statistics: dict[int, ColumnStatistics | None] = {}
