@@ -98,6 +98,11 @@ def opened(start: Start, *arguments: str) -> Terminal:
     return screen
 
 
+def wait_until_shared() -> None:
+    """Until a session can be watched, which is a little after its first picture."""
+    wait_for(lambda: "Running (" in run_program("sessions").stdout)
+
+
 def cells(home: Path) -> dict[str, list[str]]:
     """Code that ran in each session, by its id."""
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
@@ -109,6 +114,7 @@ def cells(home: Path) -> dict[str, list[str]]:
 
 def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
     first = opened(start)
+    wait_until_shared()
     (session,) = cells(home)
     second = start("--resume", session[:4])
     second.wait(rf"\({session}\) is open in another terminal:\s+process {first.pid} since")
@@ -135,6 +141,7 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
     start: Start, home: Path, project: Path
 ) -> None:
     first = opened(start)
+    wait_until_shared()
     listed = run_program("sessions").stdout
     assert f"(open: process {first.pid} since" in listed
     second = start("--continue")
@@ -177,6 +184,7 @@ def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     first.wait_end()
     second = start("--continue")
     second.wait("is still running")
+    wait_until_shared()
     watcher = start("--continue")
     watcher.wait("Choose w or f")
     watcher.enter("w", r"watches \w+ \(\d+\)")
