@@ -1,4 +1,4 @@
-"""Real sandboxes for tests, and a node that writes down what they say."""
+"""Helpers for tests of real sandboxes, and a node that records their messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 class RecordingNode:
-    """A `SandboxHost` that keeps what it is told, and answers calls with `answer`."""
+    """A `SandboxHost` that records all messages, and answers calls with `answer`."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
