@@ -48,7 +48,7 @@ class Memo:
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs, or do the work."""
+        """Return the answer of an equal node, even of a running one, or do the work."""
         if node.parent is None:
             return await work(node)
         query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
@@ -65,8 +65,6 @@ class Memo:
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             outcome = NodeOutcome(str(error), "error")
             raise
@@ -78,10 +76,10 @@ class Memo:
 
 
 def _digest(source: NodeSource) -> bytes:
-    """Copies of all parts of a fan-out might be too much."""
+    """Hash a text piece by piece: copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
-    for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
+    for number, (start, end) in enumerate(source.own_spans):
         if number:
             digest.update(b"\n")
         for offset in range(start, end, _PIECE):
@@ -115,7 +113,7 @@ class FanOuts:
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
         """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
-        as many sub-calls again as there have been. Raises `CallRefusedError`."""
+        as many sub-calls again as there were. Raises `CallRefusedError`."""
         parts = len(sources)
         if self._take_free(parts):
             return
@@ -153,26 +151,27 @@ class FanOuts:
             turn = (parent.id, parent.turn)
             if turn in self._refused:
                 return False
+            engine = self._engine
             calls, tokens, usd = self._estimate(parent, request, sources)
             asked = SearchFanOut(
                 node=parent.id,
-                request=f"{self._engine.events.tree}-{parent.id}-{batch}",
+                request=f"{engine.events.tree}-{parent.id}-{batch}",
                 batch=batch,
                 calls=calls,
                 tokens=tokens,
-                usd=usd if self._engine.sub_model.priced else None,
+                usd=usd if engine.sub_model.priced else None,
+                made=self._made,
             )
-            self._engine.events.send(asked.changed(made=self._made, state="waiting"))
+            engine.events.send(asked.changed(state="waiting"))
             run = False
             try:
-                run = await self._engine.consent(asked.request)
+                run = await engine.consent(asked.request)
             finally:
-                self._engine.events.send(
-                    asked.changed(made=self._made, state="run" if run else "refused")
-                )
+                state = "run" if run else "refused"
+                engine.events.send(asked.changed(made=self._made, state=state))
             if run:
                 self._made += len(sources)
-                self._free = max(self._engine.limits.ask_above, self._made)
+                self._free = max(engine.limits.ask_above, self._made)
             else:
                 self._refused.add(turn)
             return run
@@ -180,18 +179,15 @@ class FanOuts:
     def _estimate(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
     ) -> Amount:
+        engine = self._engine
         read = [
             len(query) + source.chars
             for query, source in zip(request.queries, sources, strict=True)
-            if request.plain or self._engine.limits.is_plain(parent.depth + 1, source.chars)
+            if request.plain or engine.limits.is_plain(parent.depth + 1, source.chars)
         ]
-        plain = self._engine.calls.estimate(self._engine.sub_model, sum(read), len(read))
         explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        return plain.plus(
-            self._engine.calls.estimate(
-                self._engine.sub_model, explored * _CHARS_OF_A_CALL, explored
-            )
-        )
+        estimate = partial(engine.calls.estimate, engine.sub_model)
+        return estimate(sum(read), len(read)).plus(estimate(explored * _CHARS_OF_A_CALL, explored))
 
 
 _NODES = 20_000
@@ -307,7 +303,7 @@ class Engine:
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
         self._nodes[node_id] = node
-        batch.put(node)
+        batch.nodes.append(node)
         return node
 
     def _begin(self, node: LiveNode, **about: Any) -> None:
@@ -370,7 +366,7 @@ class Engine:
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline
         if node.parent is not None:  # only the root keeps time for a last call
-            deadline = Deadline(deadline.work, deadline.work)
+            deadline = deadline._replace(end=deadline.work)
         if node.kind == "llm":
             async with self._reading:
                 return await self._plain(node, deadline)
@@ -435,9 +431,8 @@ class Engine:
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
             shortest = min((source.chars for source in sources), default=0)
-            self.calls.budget.free(
-                self.calls.budget.hold(self.calls.estimate(self.sub_model, shortest))
-            )
+            budget = self.calls.budget
+            budget.free(budget.hold(self.calls.estimate(self.sub_model, shortest)))
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
@@ -480,7 +475,7 @@ class Engine:
         try:
             return await batch.outcomes()
         except asyncio.CancelledError:  # the code that asked has been stopped
-            for node in batch.running():
+            for node in batch.nodes:
                 self.stop(node.id)
             raise
 
@@ -489,7 +484,7 @@ class Engine:
         for found, (start, end) in zip(in_root, spans, strict=True):
             if len(found) != 1 or found[0][1] - found[0][0] != end - start:
                 return NodeSource(text, spans)
-        return NodeSource(self._text, tuple(found[0] for found in in_root))
+        return NodeSource(self._text, tuple(found for (found,) in in_root))
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:

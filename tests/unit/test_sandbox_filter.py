@@ -92,7 +92,7 @@ UNUSED = 1 << 32
         (ALLOW, "pipe2", [(0, 0x80000)]),
         (REFUSE, "pipe2", [(0, 0x80)]),
         (ALLOW, "clone", [(PTHREAD_CREATE,)]),
-        (REFUSE, "clone", [(17,), (0x4111,), (UNUSED | 17,)]),
+        (REFUSE, "clone", [(17,), (0x4111,), (UNUSED | 17,), (PTHREAD_CREATE & ~0x10000,)]),
         (REFUSE, "clone", [(PTHREAD_CREATE | 1 << bit,) for bit in (13, 15, 17, *range(25, 31))]),
     ],
 )

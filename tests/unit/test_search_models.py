@@ -477,7 +477,7 @@ def test_findings_are_bounded_and_note_what_is_missing() -> None:
     found = Findings()
     assert not found
     for number in range(1_000):
-        found.add_output(f"output {number} " + "x" * 1_000)
+        found.printed.add(f"output {number} " + "x" * 1_000)
         found.add_answer("q" * 90_000, number, 1_000, "a" * 90_000)
     assert found
     assert len(found.as_answer("")) < 2 * MOST + 1_000
