@@ -75,14 +75,10 @@ class Seat:
         self.output.append(" ".join(map(str, values)) + "\n")
 
     async def rlm(self, query: str, *parts: str | tuple[int, int]) -> list[str]:
-        return await self._call(
-            "rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True}
-        )
+        return await self._call("rlm", query, parts, True)
 
-    async def llm(self, query: str, part: str | tuple[int, int] | None = None) -> str:
-        return (
-            await self._call("llm", {"query": query, "part": None if part is None else _part(part)})
-        )[0]
+    async def llm(self, query: str, part: str | tuple[int, int] = "") -> str:
+        return (await self._call("llm", query, [part], False))[0]
 
     def partition(self, n: int) -> list[tuple[int, int]]:
         size = -(-len(self.text) // n)
@@ -94,16 +90,15 @@ class Seat:
         self.host.send("final", {"text": text, "spans": [list(span) for span in spans]})
         raise Final
 
-    async def _call(self, name: str, args: dict[str, Any]) -> list[str]:
-        reply = await self.host.call(name, args)
+    async def _call(
+        self, name: str, query: str, parts: Sequence[str | tuple[int, int]], many: bool
+    ) -> list[str]:
+        sent = [{"text": part} if isinstance(part, str) else {"span": list(part)} for part in parts]
+        reply = await self.host.call(name, {"query": query, "parts": sent, "map": many})
         return [
             f"[failed: {answer['text']}]" if answer["failed"] else str(answer["text"])
             for answer in reply["answers"]
         ]
-
-
-def _part(part: str | tuple[int, int]) -> dict[str, Any]:
-    return {"text": part} if isinstance(part, str) else {"span": list(part)}
 
 
 Turn = Callable[[Seat], Awaitable[None]]

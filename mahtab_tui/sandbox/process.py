@@ -145,11 +145,12 @@ class ProcessSandboxes:
                 before.release()
             file = await _write_memory_file(text)
             try:
-                server = self._text_server = await _use_server(
+                server: TextServer = await _use_server(
                     self._running_server, lambda parent: parent.load(text, file)
                 )
             finally:
                 os.close(file)  # now, so that its memory is free while the server copies the text
+            self._text_server = server
             await server.loaded()
             return server
 

@@ -571,13 +571,9 @@ class ChosenModels:
         """Return the models for a search's root and for its other calls; see `get`. access: for both
         if they are of one provider; no other provider gets the key."""
 
-        def provider(given: GivenModel) -> str:
-            if not isinstance(given, str):
-                return ""
-            return split_spec(full_name(given, self._options().get("provider")))[0]
-
-        found = self.get(model, limits, sampling, access)
-        shared = access if provider(model) == provider(sub_model) else _NO_ACCESS
+        found, given = self.get(model, limits, sampling, access), (model, sub_model)
+        providers = {self._split(each)[0] if isinstance(each, str) else "" for each in given}
+        shared = access if len(providers) == 1 else _NO_ACCESS
         return found, self.get(sub_model, limits, sampling, shared)
 
     def forget(self, models: Collection[Model]) -> None:
@@ -607,23 +603,24 @@ class ChosenModels:
         return function
 
     def _create_named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
-        options = self._options()
-        service = find_service(name, **{**options, **access})
-        if service is None:
-            if access:
-                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
-            provider, path = split_spec(full_name(name, options.get("provider")))
-            if provider != "replay":
-                return self._of_langchain(name, sampling)
-        elif langsmith_variable():  # LangChain is asked to send there what a model gets
+        service = find_service(name, **{**self._options(), **access})
+        if service is not None and langsmith_variable():  # LangChain is to send traces there
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
 
             return self._of_langchain(ChatService.of(service), sampling)
         if service is not None:
             return ServiceModel(service, name, self._secrets, sampling)
+        if access:
+            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        provider, path = self._split(name)
+        if provider != "replay":
+            return self._of_langchain(name, sampling)
         check_sampling(name, sampling, (), "")
         return ReplayModel(name, Path(path), self._secrets)
+
+    def _split(self, name: str) -> tuple[str, str]:
+        return split_spec(full_name(name, self._options().get("provider")))
 
     def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():

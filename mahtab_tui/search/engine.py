@@ -240,11 +240,11 @@ class Engine:
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
-        roots = LiveFanOut(0, 1)
-        root = self._root = self._make(None, query, NodeSource(self._text), self.model, roots, 0)
+        source, batch = NodeSource(self._text), LiveFanOut(0, 1)
+        root = self._root = self._make(None, query, source, self.model, batch, 0)
         self._begin(root, **about)
         try:
-            return (await roots.outcomes())[0]
+            return (await _outcomes([root]))[0]
         except asyncio.CancelledError:
             await self._unwind(self.running())
             raise
@@ -303,7 +303,6 @@ class Engine:
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
         self._nodes[node_id] = node
-        batch.nodes.append(node)
         return node
 
     def _begin(self, node: LiveNode, **about: Any) -> None:
@@ -359,7 +358,6 @@ class Engine:
                 spans=tuple(outcome.spans),
             )
         )
-        node.batch.ended()
         del self._nodes[node.id]
         node.source = NodeSource(Text(""))  # others of its fan-out may still know it
 
@@ -473,9 +471,9 @@ class Engine:
         for node in nodes:
             self._begin(node)
         try:
-            return await batch.outcomes()
+            return await _outcomes(nodes)
         except asyncio.CancelledError:  # the code that asked has been stopped
-            for node in batch.nodes:
+            for node in nodes:
                 self.stop(node.id)
             raise
 
@@ -485,6 +483,12 @@ class Engine:
             if len(found) != 1 or found[0][1] - found[0][0] != end - start:
                 return NodeSource(text, spans)
         return NodeSource(self._text, tuple(found for (found,) in in_root))
+
+
+async def _outcomes(nodes: list[LiveNode]) -> list[NodeOutcome]:
+    if tasks := [node.task for node in nodes if node.task is not None]:
+        await asyncio.wait(tasks)
+    return [node.outcome for node in nodes if node.outcome is not None]
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, Usage
 from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.worker.capture import shorten
 
 
 def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
@@ -54,10 +55,7 @@ LONGEST_TEXT = 40_000
 
 
 def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
+    return shorten(text, limit // 2)
 
 
 @dataclass(slots=True)

@@ -98,19 +98,16 @@ class Request(NamedTuple):
 
 def read_call(name: str, args: Any, text: Text) -> Request:
     """Check a request for sub-calls. Raises `CallRefusedError`."""
-    if name not in ("rlm", "rlm_map", "llm", "llm_map") or not isinstance(args, Mapping):
+    if name not in ("rlm", "llm") or not isinstance(args, Mapping):
         raise CallRefusedError("There is no such call.")
     query, given, many = args.get("query"), args.get("parts"), args.get("map")
-    if name == "llm":
-        part = args.get("part")
-        given, many = [{"text": ""} if part is None else part], False
     if not isinstance(given, list) or not isinstance(many, bool) or (not many and len(given) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
     if len(given) > MAX_PARTS:
         raise CallRefusedError(
             f"There are {len(given):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
         )
-    if name == "llm_map" and isinstance(query, list):
+    if name == "llm" and many and isinstance(query, list):
         if len(query) != len(given):
             raise CallRefusedError("There must be one query for each text.")
         queries = tuple(map(_query, query))
@@ -118,7 +115,7 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         queries = (_query(query),) * len(given)
     checked = [_part(part, text) for part in given]
     parts, read = tuple(part for part, _ in checked), tuple(spans for _, spans in checked)
-    return Request(queries, parts, read, plain=name.startswith("llm"), many=many)
+    return Request(queries, parts, read, plain=name == "llm", many=many)
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:

@@ -129,23 +129,9 @@ class NodeSource(NamedTuple):
         return self.text.to_root(self.own_spans)
 
 
-class LiveFanOut:
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.size = size
-        self.nodes: list[LiveNode] = []
-        self._left = size
-        self._done = asyncio.Event()
-
-    def ended(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done.set()
-
-    async def outcomes(self) -> list[NodeOutcome]:
-        if self.size:
-            await self._done.wait()
-        return [node.outcome for node in self.nodes if node.outcome is not None]
+class LiveFanOut(NamedTuple):
+    number: int
+    size: int
 
 
 @dataclass(eq=False)

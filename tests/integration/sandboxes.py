@@ -39,9 +39,9 @@ class RecordingNode:
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:
-    parts = args.get("parts", [None])
-    queries = args["query"] if isinstance(args["query"], list) else [args["query"]] * len(parts)
-    return {"answers": [{"text": query, "failed": False} for query in queries]}
+    query, count = args["query"], len(args["parts"])
+    queries = query if isinstance(query, list) else [query] * count
+    return {"answers": [{"text": each, "failed": False} for each in queries]}
 
 
 async def never(name: str, args: dict[str, Any]) -> Any:

@@ -736,7 +736,7 @@ def test_forged_spans_of_a_made_text_are_ignored() -> None:
     runs: list[object] = [[0, 0, 5], [2, 7, 3], [9, 0, 2], [11, 0, 9], [11, 1, 2]]
     runs += ["x", [1, 2], [11, 5, 3], [3, 8, 2]]
     made = {"text": "a 234 56789 01234", "runs": runs}
-    request = read_call("llm", {"query": "q", "part": made}, text)
+    request = read_call("llm", {"query": "q", "parts": [made], "map": False}, text)
     part, (read,) = request.parts[0], request.read
     assert isinstance(part, Text)
     assert [text.text[start:end] for start, end in read] == ["234"]

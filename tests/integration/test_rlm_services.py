@@ -87,7 +87,7 @@ def test_sub_model_of_another_provider_gets_neither_address_nor_key(service: Ser
     service.replies = [ANTHROPIC.reply("six")]
     with serving() as other:
         other.replies = [OPENAI.reply(python("FINAL(llm('read', context[:9]))"))]
-        access = {"base_url": f"{other.url}/v1", "api_key": "of-the-call"}
+        access: dict[str, Any] = {"base_url": f"{other.url}/v1", "api_key": "of-the-call"}
         answer = rlm("?", LOG, model="openai:m", sub_model=ANTHROPIC.spec, **access)
     assert answer == "six"
     assert "of-the-call" not in str(service.headers)

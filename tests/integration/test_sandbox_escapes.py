@@ -143,6 +143,7 @@ def test_canaries_detect_escapes_without_a_sandbox(
         monkeypatch.setenv("CANARY", canary.token)
         command = [sys.executable, "-c", UNCONFINED, canary.prelude() + escape.code]
         with subprocess.Popen(command, start_new_session=True, **options) as process:
+            assert process.stdout is not None
             output = "".join(takewhile("END\n".__ne__, process.stdout))
             dead = canary.dead(output, process.pid)
             process.kill()

@@ -62,7 +62,7 @@ SNIPPETS = list(snippets())
 async def answers(name: str, args: dict[str, Any]) -> Any:
     """Answer with the query and the length of the part; fail if the query says so."""
     found = []
-    for part in args["parts"] if name == "rlm" else [args["part"] or {"text": ""}]:
+    for part in args["parts"]:
         start, end = part.get("span") or (0, len(part["text"]))
         text = f"{args['query']} ({end - start})"
         found.append({"text": text, "failed": "fail" in args["query"]})

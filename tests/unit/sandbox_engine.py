@@ -26,8 +26,7 @@ class Engine:
         args = json.loads(json.dumps(args))
         with self._lock:
             self.calls.append((name, args))
-        parts = [args["part"]] if name == "llm" else args["parts"]
-        return {"answers": [self._answer(part) for part in parts]}
+        return {"answers": [self._answer(part) for part in args["parts"]]}
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         self.notifications.append((name, json.loads(json.dumps(args))))

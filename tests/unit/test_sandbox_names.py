@@ -256,7 +256,7 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     assert there["llm_map"](pairs) == ["span", "x"]
     assert there["llm_map"]({"one": ("third?", "y")}) == ["y"]
     assert there["llm_map"]([]) == there["llm_map"]("q", []) == []
-    assert {name for name, _ in engine.calls} == {"llm_map"}
+    assert {name for name, _ in engine.calls} == {"llm"}
     assert [args for _, args in engine.calls] == [
         {"query": "q", "parts": [{"text": text} for text in "abc"], "map": True},
         {"query": ["first?", "second?"], "parts": [{"span": [0, 10]}, {"text": "x"}], "map": True},
@@ -271,7 +271,7 @@ def test_names_used_by_other_programs_work() -> None:
     assert (there["llm_query"]("why?"), there["rlm_query"]("why?")) == ("read", "read")
     assert there["llm_query_batched"](["why?", long]) == ["read", "read"]
     (_, plain), (_, explored), (_, both) = engine.calls
-    assert (plain["query"], plain["part"]) == (explored["query"], None) == ("why?", None)
+    assert plain == explored == {"query": "why?", "parts": [{"text": ""}], "map": False}
     assert both["query"][0] == "why?"
     assert "It begins: Sum it up." in both["query"][1]
     assert both["parts"] == [{"text": ""}, {"text": long}]
@@ -301,7 +301,9 @@ def test_llm_accepts_a_query_with_or_without_text() -> None:
     there["llm"]("hello?")
     there["llm"]("hello?", "text")
     there["llm"]("hello?", there["peek"](10))
-    assert [call[1]["part"] for call in engine.calls] == [None, {"text": "text"}, {"span": [0, 10]}]
+    parts = [{"text": ""}, {"text": "text"}, {"span": [0, 10]}]
+    for call, part in zip(engine.calls, parts, strict=True):
+        assert call == ("llm", {"query": "hello?", "parts": [part], "map": False})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

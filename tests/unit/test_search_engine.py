@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -315,8 +316,8 @@ def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
 
 def test_different_calls_are_all_made(bench: Bench) -> None:
     async def four(seat: Seat) -> None:
-        calls = [("a", (0, 10)), ("b", (0, 10)), ("a", (0, 11)), ("a", TEXT[:10])]
-        seat.final(" ".join([await seat.llm(query, part) for query, part in calls]))
+        calls: list[Any] = [("a", (0, 10)), ("b", (0, 10)), ("a", (0, 11)), ("a", TEXT[:10])]
+        seat.final(" ".join([await seat.llm(*call) for call in calls]))
 
     asked: list[str] = []
 

@@ -74,6 +74,17 @@ def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
 
 
 PART = {"text": "a"}
+FORGED: list[Any] = [
+    None,
+    {"text": 1},
+    {"span": [0, True]},
+    {"span": [5, 2]},
+    {"span": [-1, 2]},
+    {"span": [10**30, 10**31]},
+    {"spans": []},
+    {"spans": [[0, 5], [5]]},
+    {"spans": [[0, 1]] * 1_001},
+]
 CALL = {"query": "q", "parts": [PART], "map": True}
 SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
 
@@ -90,24 +101,11 @@ SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
         ("rlm", {**CALL, "parts": {}}),
         ("rlm", {**CALL, "parts": [PART] * 2, "map": False}),
         ("rlm", {**CALL, "parts": [PART] * 5_001}),
-        *(
-            ("rlm", {**CALL, "parts": [part]})
-            for part in (
-                None,
-                {"text": 1},
-                {"span": [0, True]},
-                {"span": [5, 2]},
-                {"span": [-1, 2]},
-                {"span": [10**30, 10**31]},
-                {"spans": []},
-                {"spans": [[0, 5], [5]]},
-                {"spans": [[0, 1]] * 1_001},
-            )
-        ),
-        ("llm", {"query": "q", "part": 3}),
-        ("llm", {"query": ["q"], "part": None}),
-        ("llm_map", {**CALL, "query": ["q", ""], "parts": SPANS}),
-        ("llm_map", {**CALL, "query": ["q"], "parts": SPANS}),
+        *(("rlm", {**CALL, "parts": [part]}) for part in FORGED),
+        ("llm", {**CALL, "parts": [3], "map": False}),
+        ("llm", {**CALL, "query": ["q"], "map": False}),
+        ("llm", {**CALL, "query": ["q", ""], "parts": SPANS}),
+        ("llm", {**CALL, "query": ["q"], "parts": SPANS}),
     ],
 )
 def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: Any) -> None:

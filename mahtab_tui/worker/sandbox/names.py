@@ -287,10 +287,7 @@ class SandboxFunctions:
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
         """
         _check_query("llm", query)
-        part = self._part("llm", text)
-        given = None if part == {"text": ""} else part
-        reply = self._host.call("llm", {"query": str(query), "part": given})
-        return to_answer(reply["answers"][0])
+        return self._ask("llm", [self._part("llm", text)], query, fan_out=False)[0]
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, one call each; returns the answers in order. llm_map([(query, text), ...]) asks each its own query.
@@ -309,7 +306,7 @@ class SandboxFunctions:
         for each in queries:
             _check_query("llm_map", each)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
-        return self._ask("llm_map", parts, query, fan_out=True)
+        return self._ask("llm", parts, query, fan_out=True)
 
     def FINAL(self, answer: object) -> NoReturn:
         """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON.
