@@ -55,7 +55,7 @@ def usage(pid: int) -> ProcessUsage | None:
 class RunningTurn:
     number: int
     seconds: float
-    """The limit of its run time."""
+    """Limit of its run time."""
     done: asyncio.Future[Frame | None]
     """The sandbox's report of the end; None if the process ended instead."""
     cpu: float
@@ -65,10 +65,10 @@ class RunningTurn:
     ran: float = 0.0
     """Seconds that it has run: elapsed time, but only CPU time while it waits for a call."""
     final: bool = False
-    """Whether the answer has come; what comes after it is ignored."""
-    stopped: TurnStatus | None = None
-    """"timed out" once it was asked to end."""
+    """Whether the answer has come; later messages are ignored."""
+    timed_out: bool = False
     killed: str = ""
+    """The reason, if it was."""
     messages: int = 0
     received: int = 0
     """Bytes."""
@@ -547,7 +547,7 @@ class ChildProcess(asyncio.Protocol):
             left = max(0.0, turn.seconds - turn.ran)
             await asyncio.sleep(min(_CHECK_EVERY, left) or _CHECK_EVERY)
             self._account(turn)
-            if turn.ran >= turn.seconds and turn.stopped is None:
+            if turn.ran >= turn.seconds and not turn.timed_out:
                 self._interrupt(turn)
 
     def _account(self, turn: RunningTurn) -> None:
@@ -561,7 +561,7 @@ class ChildProcess(asyncio.Protocol):
             if self._turn is turn and not turn.done.done():
                 self._signal(signal.SIGINT)
 
-        turn.stopped = "timed out"
+        turn.timed_out = True
         self._signal(signal.SIGINT)
         self._loop.call_later(_AGAIN, interrupt_again)
         self._kill_after(LIMIT_GRACE)
@@ -569,9 +569,8 @@ class ChildProcess(asyncio.Protocol):
     def _kill_after(self, seconds: float) -> None:
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(
-            seconds, self.kill, "its code did not stop when it was interrupted"
-        )
+        why = "its code did not stop when it was interrupted"
+        self._killer = self._loop.call_later(seconds, self.kill, why)
 
     def _cancel_calls(self) -> None:
         for call in list(self._calls.values()):
@@ -581,14 +580,14 @@ class ChildProcess(asyncio.Protocol):
         status: TurnStatus = "killed" if turn.killed else "died"
         if frame is not None:
             failed = frame["status"] in ("error", "interrupted")
-            status = turn.stopped or ("error" if failed else "ok")
+            status = "timed out" if turn.timed_out else "error" if failed else "ok"
             output, chars = frame["output"][:_MAX_OUTPUT], max(0, frame["chars"])
         elif turn.final:
             output, chars = "", 0
         else:
-            died = f"died: {describe_end(self._forked.ended.result())}"
-            how = f"was killed: {turn.killed}" if turn.killed else died
-            output = f"The sandbox {how}. Its variables are gone."
+            end = turn.killed or describe_end(self._forked.ended.result())
+            how = "was killed" if turn.killed else "died"
+            output = f"The sandbox {how}: {end}. Its variables are gone."
             chars = len(output)
         duration = time.monotonic() - turn.begun
         return TurnResult("final" if turn.final else status, output, chars, duration)
@@ -606,9 +605,8 @@ class ChildProcess(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._cancel_calls()
-        self._refuse(
-            f"A sandbox ended before it was ready: {describe_end(self._forked.ended.result())}."
-        )
+        end = describe_end(self._forked.ended.result())
+        self._refuse(f"A sandbox ended before it was ready: {end}.")
         if self._turn is not None and not self._turn.done.done():
             self._turn.done.set_result(None)
 

@@ -174,9 +174,11 @@ def syscall(number: int, *arguments: int | ctypes.Array[Any] | None) -> int:
     return _check_errno(_LIBC.syscall(ctypes.c_long(number), *given))
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Request a signal when the thread that forked this process ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal_number)
+def die_with_parent(parent: int) -> None:
+    """End this process when the thread that forked it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def forbid_new_privileges() -> None:
@@ -483,9 +485,7 @@ def leave_parent(parent: int) -> None:
             os.setgroups([])
             os.setresgid(unused, unused, unused)
             os.setresuid(unused, unused, unused)
-    die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    die_with_parent(parent)
     _prctl(_PR_SET_DUMPABLE, 0)  # other processes cannot read its memory
     forbid_new_privileges()
 

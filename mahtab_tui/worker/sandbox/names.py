@@ -208,9 +208,9 @@ class SandboxFunctions:
         _check_int("peek", "start", start)
         source = self._source("peek", text)
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
-        part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
-        if isinstance(part, Part):
-            self._evidence.remember([part])
+        parts = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])
+        self._evidence.remember(parts)
+        part: str = parts[0]
         return part
 
     def grep(
@@ -248,7 +248,7 @@ class SandboxFunctions:
                     start = spans.pop()[0]
             spans.append((start, end))
         found = self._parts(source, spans)
-        self._evidence.remember(part for part in found if isinstance(part, Part))
+        self._evidence.remember(found)
         return found
 
     def partition(self, n: int = 10, *, text: str | None = None) -> list[Any]:

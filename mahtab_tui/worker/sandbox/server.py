@@ -232,11 +232,10 @@ def main(fd: int) -> None:
 
 def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
     """Become a server for a text, until the host closes its socket."""
-    confinement.die_with_parent(signal.SIGKILL)
-    if os.getppid() == parent:
-        locks = _keep_only(channel, locks)
-        text = _receive_text()
-        _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
+    confinement.die_with_parent(parent)
+    locks = _keep_only(channel, locks)
+    text = _receive_text()
+    _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
 
 
 def _hide_machine() -> None:

@@ -326,8 +326,9 @@ class EvidenceFinder:
         self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
         self._left = _READ_FOR_SPANS
 
-    def remember(self, parts: Iterable[Part]) -> None:
-        self._given.extend(part for part in parts if len(part) in _QUOTED)
+    def remember(self, parts: Iterable[str]) -> None:
+        new = (part for part in parts if isinstance(part, Part) and len(part) in _QUOTED)
+        self._given.extend(new)
         self._by_words = None
 
     def find_runs(self, made: str) -> list[list[int]]:
