@@ -125,7 +125,6 @@ class Search:
         self._opened: Sandboxes | None = None
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
-        self._logs: dict[str, SessionLog] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self.closed = False
         self._process = os.getpid()
@@ -166,10 +165,6 @@ class Search:
             context = Text.of(contents)
         tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
 
-        def record(event: Record) -> None:
-            log.add(event)
-            emit(event)
-
         log = SessionLog()
 
         async def grow() -> SearchAnswer:
@@ -178,17 +173,16 @@ class Search:
             )
             if self._opened is None:
                 self._opened = self._open_sandboxes()
-            self._logs[tree] = log
             self._trees[tree] = engine = Engine(
-                Events(tree, record),
+                Events(tree, partial(_emit_to_all, [log.add, emit])),
                 chosen,
                 *models,
-                gates=self._models.gates,
                 spending=self._spending,
                 sandboxes=self._opened,
                 consent=partial(self._consent, asking),
                 tools=None if tools is None else Tools(tools),
                 by_code=by_code,
+                log=log,
             )
             return await self._run(engine, engine.run(query, context, about or {}))
 
@@ -300,7 +294,6 @@ class Search:
                 ended = (tree for tree, each in self._trees.items() if not each.running())
                 if (oldest := next(ended, None)) is None:
                     break
-                del self._logs[oldest]
                 await self._trees.pop(oldest).close()
         return SearchAnswer(
             outcome.text,
@@ -310,7 +303,7 @@ class Search:
             time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
-            self._logs.get(engine.events.tree),
+            engine.log,
         )
 
     def forget(self, tree: str) -> None:
@@ -321,7 +314,6 @@ class Search:
                     await asyncio.to_thread(model.close)
 
         def forget() -> None:
-            self._logs.pop(tree, None)
             if (engine := self._trees.pop(tree, None)) is not None:
                 used = {model for each in self._trees.values() for model in each.models}
                 self._models.forget(unused := engine.models - used)

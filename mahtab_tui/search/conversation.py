@@ -115,6 +115,8 @@ class Model:
     takes_max_tokens = False
     """Whether a call can limit its answer's tokens, so that its worst cost is known."""
     concurrency = CONCURRENCY
+    gate: Gate
+    """Limits its calls that run at a time."""
 
     def __init__(self, name: str, secrets: Secrets, paid: BaseChatModel | Tariff | None) -> None:
         """secrets: masked in its messages. paid: determines the price of its calls, if known. The
@@ -529,8 +531,6 @@ class ChosenModels:
     _options: ModelOptions
     _secrets: Secrets
     _on_notice: OnNotice
-    gates: dict[Model, Gate] = field(default_factory=dict)
-    """Limits the calls of each model that run at a time."""
     _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
     """With their sources, so that no other object gets the same id."""
 
@@ -549,11 +549,11 @@ class ChosenModels:
         if key not in self._models:
             model = self._create(given, sampling, access)
             self._models[key] = model, given
-            self.gates[model] = Gate(model.concurrency)
+            model.gate = Gate(model.concurrency)
         model, _ = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:
             model.concurrency = limits.concurrency
-            self.gates[model].widen(limits.concurrency)
+            model.gate.widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
             raise ModelError(
                 f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead."
@@ -579,7 +579,7 @@ class ChosenModels:
     def forget(self, models: Collection[Model]) -> None:
         """Forget models that no search uses; the caller closes them."""
         for key in [key for key, (model, _) in self._models.items() if model in models]:
-            del self.gates[self._models.pop(key)[0]]
+            del self._models[key]
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
 from mahtab_tui.llm.base import explain_error
@@ -30,6 +30,9 @@ from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadlin
 from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.api import SessionLog
 
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
@@ -206,18 +209,18 @@ class Engine:
     limits: Limits
     model: Model
     sub_model: Model
-    gates: InitVar[dict[Model, Gate]]
     spending: InitVar[Spending]
     sandboxes: Sandboxes
     consent: Consent
     tools: Tools | None = None
     by_code: bool = False
+    log: SessionLog | None = None
 
-    def __post_init__(self, gates: dict[Model, Gate], spending: Spending) -> None:
+    def __post_init__(self, spending: Spending) -> None:
         models = self.model.concurrency, self.sub_model.concurrency
         concurrency = self.limits.concurrency or max(models)
         budget = Budget(self.limits)
-        self.calls = Calls(self.events, budget, Gate(concurrency), gates, spending)
+        self.calls = Calls(self.events, budget, Gate(concurrency), spending)
         self._fan_outs = FanOuts(self)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
@@ -241,8 +244,7 @@ class Engine:
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
         source, batch = NodeSource(self._text), LiveFanOut(0, 1)
-        root = self._root = self._make(None, query, source, self.model, batch, 0)
-        self._begin(root, **about)
+        root = self._root = self._start(None, query, source, self.model, batch, **about)
         try:
             return (await _outcomes([root]))[0]
         except asyncio.CancelledError:
@@ -279,17 +281,19 @@ class Engine:
     def running(self) -> list[LiveNode]:
         return [node for node in self._nodes.values() if node.outcome is None]
 
-    def _make(
+    def _start(
         self,
         parent: LiveNode | None,
         query: str,
         source: NodeSource,
         model: Model,
         batch: LiveFanOut,
-        index: int,
+        index: int = 0,
         *,
         plain: bool = False,
+        **about: Any,
     ) -> LiveNode:
+        """about: attributes for its first event."""
         if parent is None:
             self._attempts += 1
             node_id = str(self._attempts)
@@ -303,23 +307,19 @@ class Engine:
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
         self._nodes[node_id] = node
-        return node
-
-    def _begin(self, node: LiveNode, **about: Any) -> None:
-        parent = node.parent
         self.events.send(
             SearchBegin(
-                shortened(node.query, LONGEST_QUERY),
-                node=node.id,
+                shortened(query, LONGEST_QUERY),
+                node=node_id,
                 parent=parent.id if parent else None,
-                depth=node.depth,
-                kind=node.kind,
-                batch=node.batch.number,
-                index=node.index,
-                of=node.batch.size,
-                spans=tuple(node.source.spans),
-                chars=node.source.chars,
-                model=node.model.name,
+                depth=depth,
+                kind=kind,
+                batch=batch.number,
+                index=index,
+                of=batch.size,
+                spans=tuple(source.spans),
+                chars=source.chars,
+                model=model.name,
                 **about,
             )
         )
@@ -327,6 +327,7 @@ class Engine:
             parent.running[node] = None
         node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
+        return node
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         try:
@@ -465,11 +466,9 @@ class Engine:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
-            self._make(parent, query, source, self.sub_model, batch, index, plain=request.plain)
+            self._start(parent, query, source, self.sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
-        for node in nodes:
-            self._begin(node)
         try:
             return await _outcomes(nodes)
         except asyncio.CancelledError:  # the code that asked has been stopped

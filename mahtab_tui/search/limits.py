@@ -317,7 +317,6 @@ class Calls:
     _events: Events
     budget: Budget
     _everyone: Gate
-    _gates: dict[Model, Gate]
     _spending: Spending
     _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
@@ -342,9 +341,8 @@ class Calls:
         def back_off(seconds: float) -> None:
             self._events.send(SearchBackOff(node=node, seconds=seconds))
 
-        gate = self._gates[conversation.model]
         try:
-            return await run_scheduled(self._everyone, gate, work, back_off)
+            return await run_scheduled(self._everyone, conversation.model.gate, work, back_off)
         finally:
             if reserved is not None:
                 self.budget.free(reserved)

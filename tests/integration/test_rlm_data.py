@@ -93,7 +93,7 @@ def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothin
     assert search_by(server) == first
     shared = api._SHARED._searcher
     assert shared is not None
-    wait_for(lambda: not shared._search._trees and not shared._search._models.gates)
+    wait_for(lambda: not shared._search._trees and not shared._search._models._models)
     api._SHARED.close()
     assert shared._search.closed
     assert search_by(server) != first
