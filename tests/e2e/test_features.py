@@ -30,6 +30,20 @@ def test_completion_help_and_magics_work(start: Start) -> None:
     screen.enter("%magic", "There is no %magic")
 
 
+def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
+    screen = start(columns=200, lines=50).idle()
+    screen.enter("words = {'low': 'a tide', 'bad': chr(27) + '[2J'}", r"'low'  'a tide'")
+    assert "␛[2J" in screen.text or r"\x1b[2J" in screen.text
+    screen.enter("words['low'] = 'changed'", r"'low'  'changed'")
+    screen.enter(
+        "import pandas as pd; df = pd.DataFrame({'n': [1, 22], 't': ['x', None]})",
+        r"│ +22  –",
+    )
+    screen.press("ctrl+o")
+    screen.type("n")
+    screen.press_until("down", r"'low'  'changed'")
+
+
 # From an error to its source, also after the session is opened again.
 
 
