@@ -26,47 +26,35 @@ while True:
 
 def choose(screen: Terminal, words: str, title: str) -> None:
     """Choose a command in the palette."""
-    screen.press("ctrl+p")
-    screen.wait("Enter runs it")
-    screen.type(words)
-    screen.wait(rf"{words}\s+(?s:.*){title}")
+    screen.press("ctrl+p", seen="Enter runs it")
+    screen.type(words, rf"{words}\s+(?s:.*){title}")
     screen.press("enter")
 
 
 def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> None:
-    screen = start(columns=80, lines=24)
+    screen = start(size=(80, 24))
     screen.wait("kernel +idle")
     screen.enter("x = 'a value'", "x str 'a value'")
     screen.type("'x' in globals()")
-    screen.press("f9")
-    screen.wait("Start over with an empty namespace")
-    screen.type("n")
-    screen.wait(r"x str 'a value'(?!(?s:.*)Start over)")
-    screen.press("enter")
-    screen.wait("▌ True")
+    screen.press("f9", seen="Start over with an empty namespace")
+    screen.type("n", r"x str 'a value'(?!(?s:.*)Start over)")
+    screen.press("enter", seen="▌ True")
     screen.type("'x' in globals()")
-    screen.press("f9")
-    screen.wait("Start over with an empty namespace")
-    screen.type("y")
-    screen.wait("Started a fresh kernel; its namespace is empty")
+    screen.press("f9", seen="Start over with an empty namespace")
+    screen.type("y", "Started a fresh kernel; its namespace is empty")
     screen.wait("x = 'a value'")
-    screen.press("enter")
-    screen.wait("▌ False")
+    screen.press("enter", seen="▌ False")
 
 
 def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
     for key in ("escape", "ctrl+c"):
-        screen = start(columns=80, lines=24)
+        screen = start(size=(80, 24))
         screen.wait("kernel +idle")
-        screen.paste(STUBBORN)
-        screen.wait("'me'")
-        screen.press("enter")
-        screen.wait("busy")
-        screen.press(key)
-        screen.wait("not me")
+        screen.paste(STUBBORN, "'me'")
+        screen.press("enter", seen="busy")
+        screen.press(key, seen="not me")
         screen.press_until(key, r"Kill the kernel\?", every=1.5)
-        screen.type("y")
-        screen.wait("The kernel was killed")
+        screen.type("y", "The kernel was killed")
         screen.wait("kernel +idle")
         assert "not me" in screen.text
         screen.enter("6 * 7", "▌ 42")
@@ -74,7 +62,7 @@ def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> N
 
 def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     venv.create(project / "other", symlinks=True, with_pip=False)
-    screen = start(columns=80, lines=24)
+    screen = start(size=(80, 24))
     screen.wait("kernel +idle")
     screen.enter("x = 1", "x int 1")
     choose(screen, "interp", "Interpreter")
@@ -95,7 +83,7 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
     folder = project / "a folder"
     folder.mkdir()
     (folder / "mine.py").write_text("word = 'found'\n")
-    screen = start(columns=200, lines=50).idle()
+    screen = start(size=(200, 50)).idle()
     choose(screen, "working", "Working directory")
     screen.wait(r"Working directory(?s:.*)Enter accepts")
     screen.press("ctrl+u")
@@ -117,14 +105,13 @@ def address(road: Road) -> str:
 def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--kernel", address(road), columns=140, lines=35).idle()
+    screen = start("--kernel", address(road), size=(140, 35)).idle()
     screen.wait(r"kernel .* on python")
     (road.folder / "refuse").touch()
     screen.enter(
         "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
     )
-    screen.press("enter")
-    screen.wait("line 3")
+    screen.press("enter", seen="line 3")
     road.break_wire()
     screen.wait(r"disconnected, trying again \(\d+ s\)")
     (road.folder / "refuse").unlink()
@@ -137,7 +124,7 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
 def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start(columns=140, lines=35).idle()
+    screen = start(size=(140, 35)).idle()
     screen.enter("here = 1")
     screen.type("`")
     screen.enter(f"/kernel {address(road)}", r"kernel .* on python.*idle")
@@ -164,6 +151,8 @@ def test_each_command_runs_cells_in_its_kernel(start: Start, tmp_path: Path) -> 
             address = name if name == HERE else f"existing:{file}"
             screen = start(option, address, "--model", "demo")
             screen.wait("kernel .* idle")
-            screen.enter("'theirs' in globals(), 'ipykernel' in __import__('sys').modules")
-            screen.wait(rf"\({name == EXISTING}, True\)")
+            screen.enter(
+                "'theirs' in globals(), 'ipykernel' in __import__('sys').modules",
+                rf"\({name == EXISTING}, True\)",
+            )
             assert screen.leave() == 0

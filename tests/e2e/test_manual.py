@@ -161,10 +161,7 @@ def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
-@pytest.mark.parametrize(
-    ("word", "near"),
-    [("modles", "models"), ("zzz", "start, keys")],
-)
+@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("zzz", "start, keys")])
 def test_unknown_topic_gives_one_sentence_with_suggestions(
     project: Path, word: str, near: str
 ) -> None:
@@ -178,7 +175,7 @@ def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) ->
     pager = project / "pager"
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\nread word < /dev/tty\n")
     pager.chmod(0o755)
-    screen = start("help", "keys", columns=80, lines=24, env={"PAGER": str(pager), "MANPAGER": ""})
+    screen = start("help", "keys", size=(80, 24), env={"PAGER": str(pager), "MANPAGER": ""})
     screen.wait("> .*Change the setting")
     screen.press("enter")
     assert screen.wait_end() == 0
@@ -194,7 +191,7 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
 
     made = next(block for block in blocks("sh") if "printf" in block).splitlines()[1]
     subprocess.run(made, shell=True, check=True, cwd=project)
-    screen = start("data.csv", "--model", "demo", columns=120, lines=45)
+    screen = start("data.csv", "--model", "demo", size=(120, 45))
     screen.wait(r"\+ data")
     screen.enter(written(1, "len(data)"), r"(?m)^ \S 3 ")
     screen.enter("`" + written(2, "how many rows have no price?"))
@@ -203,32 +200,26 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
     screen.wait("idle")
     screen.send("\x0f" + written(5, "n"))
     screen.press_until("enter", "Repr", asked="NAMESPACE")
-    screen.press("escape")
-    screen.wait("NAMESPACE")
+    screen.press("escape", seen="NAMESPACE")
     screen.enter("`" + written(6, "1 / 0"))
     screen.wait(
         r"ZeroDivisionError[\s\S]*Alt\+X asks"
     )  # the traceback streams; the key is offered once the cell has ended
-    screen.send("\x1bx")
-    screen.wait("Explain the error of cell")
-    screen.press("enter")
-    screen.wait("The cell raised ZeroDivisionError")
+    screen.send("\x1bx", "Explain the error of cell")
+    screen.press("enter", seen="The cell raised ZeroDivisionError")
     screen.wait("idle")
     screen.enter(
         written(
             7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'
-        )
+        ),
+        "RECURSION",
     )
-    screen.wait("RECURSION")
     screen.wait("lines with 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
     screen.press_until("enter", "Run again", asked="TRANSCRIPT")
-    screen.press("escape")
-    screen.wait_gone("Run again")
-    screen.press("f1")
-    screen.wait("type to search")
-    screen.press("escape")
-    screen.wait_gone("type to search")
+    screen.press("escape", gone="Run again")
+    screen.press("f1", seen="type to search")
+    screen.press("escape", gone="type to search")
     assert screen.leave() == 0
     assert written(10, "mahtab-tui --continue") in screen.text

@@ -44,13 +44,12 @@ def test_no_trace_session_writes_nothing(
     screen.idle()
     screen.enter(f"{CANARY} = ['{CANARY}' * 3]; print('is ' + 'made')", "is made")
     screen.enter(
-        f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')"
+        f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')",
+        "has searched",
     )
-    screen.wait("has searched")
     screen.enter(f"`How many items has {CANARY}?")
     screen.press_until("y", f"{CANARY} has 1 items", asked="y run")
-    screen.type(f"draft_of_{CANARY}")
-    screen.wait(f"draft_of_{CANARY}")
+    screen.type(f"draft_of_{CANARY}", f"draft_of_{CANARY}")
     assert found(home, project, temporary) == []
     if killed:
         os.kill(screen.pid, signal.SIGKILL)

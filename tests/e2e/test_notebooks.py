@@ -52,10 +52,8 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.send("\x1br")  # Alt+R on cell 3
     screen.wait(r"In 2 · you · cell 3 of the notebook")
     screen.wait("▌ 42")
-    screen.press("ctrl+q")
-    screen.wait("Leave\\? You would lose the unsaved changes of it.ipynb")
-    screen.press("escape")
-    screen.wait_gone("Leave")
+    screen.press("ctrl+q", seen="Leave\\? You would lose the unsaved changes of it.ipynb")
+    screen.press("escape", gone="Leave")
     screen.enter("/save", "Saved it.ipynb")
     saved = nbformat.read(path, as_version=4)
     assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
@@ -82,8 +80,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen.wait(r"Cell 3 · notebook")
     screen.press("ctrl+o")
     screen.enter("t", "Run again")
-    screen.type("e")
-    screen.wait("Enter runs it as this cell of the notebook")
+    screen.type("e", "Enter runs it as this cell of the notebook")
     screen.press("ctrl+a")
     screen.enter("y = ", r"In 1 · you · cell [23] of the notebook")
     screen.wait("NameError")
@@ -159,11 +156,11 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')", "are there")
     screen.enter("`/export it.md", "Exported 1 cell to it.md")
     screen.enter("/export it.md", "already exists. Replace it?")
-    screen.press("escape")
-    screen.wait_gone("Replace it")
+    screen.press("escape", gone="Replace it")
     screen.enter("/export numbers.py", "Exported 1 cell to numbers.py")
-    screen.enter("/export ~nobody-of-this-name/it.md")
-    screen.wait("cannot be written: No such file or directory.")
+    screen.enter(
+        "/export ~nobody-of-this-name/it.md", "cannot be written: No such file or directory."
+    )
     screen.enter("/export it.txt", "The file's extension sets its format")
     assert screen.leave() == 0
     assert "are there" in (project / "it.md").read_text()
@@ -197,7 +194,7 @@ def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
-    screen = start(columns=120, lines=40).idle()
+    screen = start().idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)", "many apples")
     assert screen.leave() == 0
     assert "harvest = 'ap' + 'ples'" in run_sessions().stdout
@@ -207,20 +204,16 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
     assert "needs a word" in run_sessions("search", "*").stderr
     name = found.stdout[:8]
-    screen = start(columns=120, lines=40).idle()
+    screen = start().idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)", "here 1")
     screen.enter("/rename Another one", "This session is now called: Another one")
     screen.enter("/sessions", "2 in this folder")
     screen.wait("● .*Another one")
-    screen.send("many appl")
-    screen.wait("1 found in this folder")
-    screen.press("enter")
-    screen.wait(f"Switch to session {name}")
-    screen.press("y")
-    screen.wait("1 variable restored")
+    screen.send("many appl", "1 found in this folder")
+    screen.press("enter", seen=f"Switch to session {name}")
+    screen.press("y", seen="1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
     screen.enter("/sessions", "● .*harvest")
-    screen.press("escape")
-    screen.wait_gone("in this folder")
+    screen.press("escape", gone="in this folder")
     assert screen.leave() == 0

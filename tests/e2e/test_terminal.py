@@ -7,13 +7,12 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import PROGRAM as INSTALLED_COMMAND
-from tests.e2e.conftest import Start, in_two_sizes
+from tests.e2e.conftest import Replay, Start, in_two_sizes
 from tests.e2e.terminal import DEADLINE, Terminal
 from tests.hostile import COPIED, HOSTILE
 
@@ -50,24 +49,18 @@ def with_picture(start: Start, **env: str) -> Terminal:
 
 def on_the_whole_screen(screen: Terminal) -> Terminal:
     screen.press("ctrl+o")
-    screen.type("t")
-    screen.wait("⏎ Actions")
-    screen.press("enter")
-    screen.wait("Run again")
-    screen.press("enter")
-    screen.wait("Picture of cell 1")
+    screen.type("t", "⏎ Actions")
+    screen.press("enter", seen="Run again")
+    screen.press("enter", seen="Picture of cell 1")
     screen.wait("30 × 20 pixels")
     return screen
 
 
 def back_in_the_editor(screen: Terminal) -> None:
     """Go back, and see that nothing but what is typed now stands in the input."""
-    screen.press("escape")
-    screen.wait("⏎ Actions")
-    screen.press("ctrl+o")
-    screen.wait("e──")
-    screen.type("e")
-    screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
+    screen.press("escape", seen="⏎ Actions")
+    screen.press("ctrl+o", seen="e──")
+    screen.type("e", "Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("⏎ Actions")
     screen.enter("'ty' + 'ped'", "▌ 'typed'")
     assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
@@ -83,8 +76,7 @@ def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     screen.resize(100, 30)
     drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
     screen.wait("s Save")
-    screen.press("ctrl+s")
-    screen.wait("Save to the file")
+    screen.press("ctrl+s", seen="Save to the file")
     removed = sent(screen, REMOVED, drawn)
     screen.press("escape")
     drawn = sent(screen, KITTY_DRAWS, removed)
@@ -185,9 +177,7 @@ def is_alone(screen: Terminal) -> bool:
 def test_program_borrows_the_terminal_and_returns_it(
     start: Start, project: Path, path: str, size: tuple[int, int]
 ) -> None:
-    screen = start(
-        columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
-    )
+    screen = start(size=size, env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"})
     screen.idle()
     screen.enter("print('shown', 'before')", "shown before")
     for number, (code, program) in enumerate(
@@ -212,14 +202,12 @@ def test_draft_survives_while_a_program_has_the_terminal(
 ) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.paste(
-        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n"
+        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n",
+        "system",
     )
-    screen.wait("system")
-    screen.press("enter")
-    screen.wait("busy")
+    screen.press("enter", seen="busy")
     screen.enter("!vim x.py", r"queued.*!vim")
-    screen.type("half a thought")
-    screen.wait("half a thought")
+    screen.type("half a thought", "half a thought")
     (project / "go").touch()
     screen.wait("lent to vim")
     assert "half a thought" not in screen.text
@@ -237,8 +225,7 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     editor.chmod(0o755)
     screen = start(env={"EDITOR": f"'{editor}'"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait(r"❯ print\(40 \+ 2")
+    screen.press("ctrl+g", seen=r"❯ print\(40 \+ 2")
     screen.enter(")", r"\b42\b")
 
 
@@ -256,7 +243,7 @@ def bells(screen: Terminal) -> int:
 
 
 def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
-    start: Start, replay: Callable[..., str]
+    start: Start, replay: Replay
 ) -> None:
     screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY)
@@ -307,8 +294,7 @@ def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequen
     screen = start()
     screen.wait("Python")
     screen.send(sequence)
-    screen.send("6 * 7")
-    screen.wait(r"6 \* 7")
+    screen.send("6 * 7", r"6 \* 7")
     screen.send("\r")  # by itself: on a busy machine it would come with the rest, as in a paste
     screen.wait("▌ 42")
 
@@ -403,9 +389,9 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
     with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
         screen.wait("Python")
         screen.enter(
-            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names"
+            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names",
+            "names +list",
         )
-        screen.wait("names +list")
         screen.enter("raise ValueError(open('hostile.txt', newline='').read())", "ValueError")
         screen.press("f2")
         for slash in ("/skills", "/settings", "/cd", "/usage"):
@@ -428,16 +414,14 @@ def test_installed_command_filters_its_arguments(project: Path) -> None:
 def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
     screen = start(env={"EDITOR": "false"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait("exit code 1")
+    screen.press("ctrl+g", seen="exit code 1")
     screen.wait(r"❯ print\(40")
 
 
 def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.enter("!vim", "lent to vim")
-    screen.press("ctrl+c")
-    screen.wait("interrupted")
+    screen.press("ctrl+c", seen="interrupted")
     assert is_alone(screen)
     screen.enter("x", "exit code 3")
     screen.enter("6 * 7", r"\b42\b")

@@ -29,7 +29,7 @@ def looked() -> Iterator[Looking]:
 
 
 def seen(looked: Looking, name: str) -> Image.Image:
-    assert looked.look.open(named(name)).views[0] == "picture"
+    assert looked.open(name).views[0] == "picture"
     return Image.open(io.BytesIO(looked.look.picture(named(name))))
 
 
@@ -108,7 +108,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
 
 
 def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
-    opened = shapes.look.open(named("p"))
+    opened = shapes.open("p")
     assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
         ("Corners", "table"),
         ("Words", "text"),
@@ -125,10 +125,8 @@ def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> Non
     assert opened.views[0] == "tree"
 
 
-def test_failing_inspector_is_reported_and_the_object_still_opens(
-    shapes: Looking,
-) -> None:
-    opened = shapes.look.open(named("b"))
+def test_failing_inspector_is_reported_and_the_object_still_opens(shapes: Looking) -> None:
+    opened = shapes.open("b")
     assert opened.problem == "Its inspector raised ValueError: no"
     assert opened.shown == ()
     assert opened.views[0] == "tree"
@@ -136,7 +134,7 @@ def test_failing_inspector_is_reported_and_the_object_still_opens(
 
 def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
     shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
-    opened = shapes.look.open(named("false"))
+    opened = shapes.open("false")
     assert (opened.shown, opened.problem) == ((), "")
 
 
@@ -190,7 +188,7 @@ def facts(looked: Looking, name: str) -> ArrayFacts:
 
 
 def figures(looked: Looking, name: str) -> ColumnStatistics:
-    return looked.look.array_figures(named(name))
+    return looked.figures(name)
 
 
 @needs_torch
@@ -210,7 +208,7 @@ def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
 ) -> None:
     statistics = figures(tensors, name)
     assert (statistics.min, statistics.max, statistics.mean) == (low, high, mean)
-    assert tensors.look.open(named(name)).views[:2] == ("array", "plot")
+    assert tensors.open(name).views[:2] == ("array", "plot")
     assert sum(tensors.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
 
@@ -219,7 +217,7 @@ def test_tensor_facts_are_reported(tensors: Looking) -> None:
     assert facts(tensors, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16)
     assert facts(tensors, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6)
     assert facts(tensors, "meta").device == "meta"
-    assert tensors.look.open(named("scalar")).views[0] == "repr"
+    assert tensors.open("scalar").views[0] == "repr"
 
 
 @needs_torch
@@ -227,16 +225,16 @@ def test_tensors_without_numbers_are_explained(tensors: Looking) -> None:
     with pytest.raises(KernelError, match="meta device"):
         figures(tensors, "meta")
     assert figures(tensors, "empty").min == ""
-    assert "plot" not in tensors.look.open(named("complexes")).views
+    assert "plot" not in tensors.open("complexes").views
     assert facts(tensors, "complexes").dtype == "torch.complex64"
     for name in ("nested", "coo"):
-        assert tensors.look.open(named(name)).views[0] == "tree"
+        assert tensors.open(name).views[0] == "tree"
 
 
 @needs_torch
 def test_no_code_of_a_subclass_runs(tensors: Looking) -> None:
     assert facts(tensors, "own") == ArrayFacts((3,), "torch.float32", "cpu", 12)
-    assert tensors.look.open(named("deep")).views[0] == "tree"
+    assert tensors.open("deep").views[0] == "tree"
 
 
 @needs_torch
@@ -246,7 +244,7 @@ def test_missing_numpy_is_explained_in_a_sentence() -> None:
             "import sys; sys.modules['numpy'] = None\nimport warnings; warnings.simplefilter('ignore')\nimport torch; v = torch.ones(3)\ndel sys.modules['numpy']"
         )
         assert facts(made, "v").shape == (3,)
-        assert made.look.open(named("v")).views[0] == "array"
+        assert made.open("v").views[0] == "array"
         with pytest.raises(
             KernelError, match="needs numpy, which the kernel's environment does not have"
         ):
@@ -261,4 +259,4 @@ def test_image_without_pixels_does_not_crash(looked: Looking) -> None:
 
 def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
     looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
-    assert looked.look.open(named("image")).views[0] != "picture"
+    assert looked.open("image").views[0] != "picture"

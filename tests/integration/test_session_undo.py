@@ -26,9 +26,7 @@ COMPLETE = {
 }
 
 
-def test_undo_is_reported_to_the_panes_the_model_and_the_store(
-    open_session: OpenSession,
-) -> None:
+def test_undo_is_reported_to_the_panes_the_model_and_the_store(open_session: OpenSession) -> None:
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
@@ -43,10 +41,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     assert [
         (record.party, record.cell, [change.name for change in record.changes])
         for record in reported
-    ] == [
-        ("you", 1, ["items"]),
-        ("you", 0, ["new"]),
-    ]
+    ] == [("you", 1, ["items"]), ("you", 0, ["new"])]
     author = it.session.cells.provenance.author("items")
     assert author is not None
     assert author.cell == 1
@@ -62,9 +57,7 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(
     assert it.value("items, 'new' in globals()") == "([1], False)"
 
 
-def test_an_answer_with_two_cells_is_undone_in_one_step(
-    open_session: OpenSession,
-) -> None:
+def test_an_answer_with_two_cells_is_undone_in_one_step(open_session: OpenSession) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
     it.ask_and_wait("add two")
@@ -76,9 +69,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
     assert it.session.undo.cells_from(1) == (1, 4)
 
 
-def test_redo_restores_names_and_authors_until_another_cell_runs(
-    open_session: OpenSession,
-) -> None:
+def test_redo_restores_names_and_authors_until_another_cell_runs(open_session: OpenSession) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
@@ -94,9 +85,7 @@ def test_redo_restores_names_and_authors_until_another_cell_runs(
     assert it.value("items") == "[1]"
 
 
-def test_nothing_is_undone_during_a_cell_or_before_any_cell(
-    open_session: OpenSession,
-) -> None:
+def test_nothing_is_undone_during_a_cell_or_before_any_cell(open_session: OpenSession) -> None:
     it = open_session()
     it.run()
     with pytest.raises(KernelError, match="nothing to undo"):
@@ -218,9 +207,7 @@ def test_undo_restores_the_folder_left_by_the_cell(
     assert it.session.kernel.info().cwd == str(project / "inner")
 
 
-def test_non_variables_do_not_appear_in_the_namespace_pane(
-    open_session: OpenSession,
-) -> None:
+def test_non_variables_do_not_appear_in_the_namespace_pane(open_session: OpenSession) -> None:
     it = open_session()
     it.run(
         "import os, random as r; r.seed(1); items = [1]",
@@ -240,9 +227,7 @@ def test_non_variables_do_not_appear_in_the_namespace_pane(
     assert [change.name for record in restored for change in record.changes] == ["items"]
 
 
-def test_screen_resize_does_not_count_as_a_change(
-    open_session: OpenSession,
-) -> None:
+def test_screen_resize_does_not_count_as_a_change(open_session: OpenSession) -> None:
     it = open_session()
     it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)
