@@ -286,7 +286,7 @@ def test_screen_leaves_nothing_behind(
     wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
     if how == "SIGKILL":  # what is left then is removed by the next start
         assert files() == [1, 1, 0]
-        start().wait("kernel .*idle")
+        start().idle()
         wait_for(
             lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir())
         )

@@ -9,8 +9,6 @@ import pytest
 from tests.e2e.conftest import Replay, Start
 from tests.servers import configure, plain
 
-# Completion, help and habits in the real program.
-
 
 def test_completion_help_and_magics_work(start: Start) -> None:
     screen = start().idle()
@@ -23,9 +21,6 @@ def test_completion_help_and_magics_work(start: Start) -> None:
     screen.send("\x1bh", "Return the number of items")
     screen.enter("Out)")
     screen.enter("%magic", "There is no %magic")
-
-
-# From an error to its source, also after the session is opened again.
 
 
 def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, project: Path) -> None:
@@ -44,8 +39,6 @@ def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, proje
     again.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
     again.press("up", seen=r"1▸ +import lib; lib\.divide\(1, 0\)")
 
-
-# Taking things out of the model's conversation, in a real terminal.
 
 KNOWS = {
     "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
@@ -77,9 +70,6 @@ def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     again.wait("hidden from the model")
     again.wait("replaced")
     again.enter("`and now?", "has no matching answer left|only of the apple")
-
-
-# Keep or undo, in a real terminal.
 
 
 def block(code: str) -> str:
@@ -120,9 +110,6 @@ def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Repla
     screen.press("escape")
     screen.idle()
     assert screen.leave() == 0
-
-
-# An MCP server, from its line in the configuration to a value in the namespace, in a real terminal.
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])

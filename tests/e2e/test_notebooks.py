@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 from pathlib import Path
 
 import nbformat
@@ -15,8 +13,6 @@ from tests.e2e.conftest import Start
 from tests.notebooks import text_of, write
 from tests.waiting import wait_for
 from tests.warm import run_program
-
-# Notebooks on the screen: opened, run, saved, kept up to date.
 
 
 def made(project: Path, name: str = "it.ipynb") -> Path:
@@ -57,11 +53,8 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.enter("/save", "Saved it.ipynb")
     saved = nbformat.read(path, as_version=4)
     assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
-    assert (saved.cells[1].id, saved.cells[1].metadata, saved.metadata.other) == (
-        "first",
-        {"tags": ["mine"]},
-        {"tool": 1},
-    )
+    assert (saved.cells[1].id, saved.cells[1].metadata) == ("first", {"tags": ["mine"]})
+    assert saved.metadata.other == {"tool": 1}
     assert screen.leave() == 0
 
     again = start("--continue").idle()
@@ -105,8 +98,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     if how == "leave":
         assert screen.leave() == 0
     elif how == "SIGTERM":
-        os.kill(screen.pid, signal.SIGTERM)
-        screen.wait_end()
+        screen.kill(signal.SIGTERM)
     else:
         screen.hang_up()
     made = nbformat.read(path, as_version=4)
@@ -144,11 +136,7 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
     assert screen.leave() == 0
 
 
-# Exporting a session, from the screen and from the command line.
-
-
-def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program("export", *arguments)
+# Exports.
 
 
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
@@ -166,43 +154,37 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     assert "are there" in (project / "it.md").read_text()
     assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
 
-    assert run_export("-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
+    assert run_program("export", "-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
-    again = run_export("-o", "it.html")
-    assert (again.returncode, again.stderr) == (
-        1,
-        "mahtab-tui: it.html already exists. --force replaces it.\n",
-    )
-    assert run_export("-o", "it.html", "--force").returncode == 0
+    again = run_program("export", "-o", "it.html")
+    assert again.returncode == 1
+    assert again.stderr == "mahtab-tui: it.html already exists. --force replaces it.\n"
+    assert run_program("export", "-o", "it.html", "--force").returncode == 0
     for arguments, code, sentence in (
         ((), 2, "Name the output with -o; its extension sets the format."),
         (("-o", "x.txt"), 2, "Name the output with -o; its extension sets the format."),
         (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
         (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
     ):
-        failed = run_export(*arguments)
+        failed = run_program("export", *arguments)
         assert failed.returncode == code
         assert sentence in failed.stderr
         assert failed.stderr.count("\n") == 1
 
 
-# Saved sessions in a real terminal: searched, read and resumed.
-
-
-def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program("sessions", *arguments)
+# Saved sessions.
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen = start().idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)", "many apples")
     assert screen.leave() == 0
-    assert "harvest = 'ap' + 'ples'" in run_sessions().stdout
-    found = run_sessions("search", "many", "app")
+    assert "harvest = 'ap' + 'ples'" in run_program("sessions").stdout
+    found = run_program("sessions", "search", "many", "app")
     assert (found.returncode, "many apples" in found.stdout) == (0, True)
-    nothing = run_sessions("search", "pears")
+    nothing = run_program("sessions", "search", "pears")
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
-    assert "needs a word" in run_sessions("search", "*").stderr
+    assert "needs a word" in run_program("sessions", "search", "*").stderr
     name = found.stdout[:8]
     screen = start().idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")

@@ -362,13 +362,13 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     other = start()
     other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
     assert other.leave() == 0
-    (road.folder / "refuse").touch()
+    road.refuse()
     away = start("--resume", session, size=(150, 40))
     assert away.wait_end() == 1
     assert (
         f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
     )
-    (road.folder / "refuse").unlink()
+    road.accept()
     back = start("--resume", session)
     back.wait("Cell 1 is still running")
     back.wait("busy")

@@ -1,4 +1,4 @@
-"""Situations of a person while cells run: bars, the debugger, pasted blocks, and leaving."""
+"""While cells run: progress bars, the debugger, pasted blocks; quitting."""
 
 from __future__ import annotations
 
@@ -86,6 +86,5 @@ def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
         elif change == "hide":
             screen.press("f3")
         screen.enter(ruler.format(number))
-        # One column more than there is: all but the closing bar stands in one row, as wide as the
-        # pane lets it be.
+        # One column too many: only the closing bar wraps.
         screen.wait(rf"▌ \|-+{number} [^\n]*\n[^\n]*▌ \| ")

@@ -1,4 +1,4 @@
-"""A person's first hour, in a real terminal."""
+"""The main features in a real terminal."""
 
 from __future__ import annotations
 
@@ -68,19 +68,16 @@ def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) ->
 
 
 def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
-    screen = start(size=(80, 24))
-    screen.wait("kernel +idle")
+    screen = start(size=(80, 24)).idle()
     screen.enter("x = 1", r"\+ x int 1")
     screen.resize(200, 50)
     screen.wait("NAMESPACE")
     screen.resize(20, 5)
     screen.wait("(?s)^.{0,20}idle")
     screen.resize(80, 24)
-    screen.wait("kernel +idle")
+    screen.idle()
     assert screen.leave() == 0
 
-
-# A look inside variables in a real terminal, while a cell runs.
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': [n / 2 for n in range(1_000_000)]})"
 

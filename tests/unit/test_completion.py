@@ -182,14 +182,8 @@ def send(text: str, *, retries: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module")
 def table_names() -> dict[str, Any]:
-    df = pd.DataFrame(
-        {
-            "city": ["a"],
-            "price": [1.5],
-            "when": pd.to_datetime(["2020-01-01"]),
-            "kind": pd.Categorical(["x"]),
-        }
-    )
+    df = pd.DataFrame({"city": ["a"], "price": [1.5]})
+    df["when"], df["kind"] = pd.to_datetime(["2020-01-01"]), pd.Categorical(["x"])
     modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "re": re, "json": json}
     modules |= {"datetime": datetime, "collections": collections}
     tables = {"df": df, "city": df["city"], "pf": pl.DataFrame({"city": ["a"]})}
@@ -276,16 +270,13 @@ def test_best_completion_comes_first(table_names: dict[str, Any], code: str, wan
     assert labels(table_names, code)[0] == wanted
 
 
-def test_names_with_two_underscores_are_listed_only_if_one_is_typed() -> None:
-    namespace = {"nothing": object(), "point": Point(1)}
+def test_columns_of_polars_and_unasked_underscores_are_not_listed() -> None:
+    namespace = {"nothing": object(), "point": Point(1), "pf": pl.DataFrame({"city": ["a"]})}
+    assert "city" not in labels(namespace, "pf.")
     assert labels(namespace, "nothing.") == []
     assert labels(namespace, "point._")[0] == "_secret"
     assert "__class__" in labels(namespace, "point._")
     assert labels(namespace, "point.__")[0].startswith("__")
-
-
-def test_columns_of_polars_are_no_attributes(table_names: dict[str, Any]) -> None:
-    assert "city" not in labels(table_names, "pf.")
 
 
 @pytest.mark.parametrize(
@@ -324,13 +315,8 @@ def test_files_are_completed_in_strings(project: Path) -> None:
 
 def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
-    assert [name for name in labels(namespace, "pot") if name in namespace] == [
-        "pot",
-        "potato",
-        "Potter",
-        "spot",
-        "p_o_t",
-    ]
+    found = [name for name in labels(namespace, "pot") if name in namespace]
+    assert found == ["pot", "potato", "Potter", "spot", "p_o_t"]
 
 
 def test_private_names_are_listed_after_an_underscore() -> None:
@@ -402,10 +388,8 @@ def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
 
 
 def test_completions_have_a_kind_and_a_description() -> None:
-    about = {
-        item["label"]: (item["kind"], item["doc"])
-        for item in complete(NAMESPACE, "point.", 6)["items"]
-    }
+    items = complete(NAMESPACE, "point.", 6)["items"]
+    about = {item["label"]: (item["kind"], item["doc"]) for item in items}
     assert about["length"] == ("property", "How far from zero.")
     assert about["x"] == ("data", "int  1")
     assert about["moved"] == ("function", "(self, by, sideways)")
