@@ -65,8 +65,6 @@ def library_cells() -> Iterator[Cells]:
 TABLES = r"""
 v = np.arange(6.0) | v[:] = 0 | v.tolist()
 v = np.arange(6.0) | v.shape = (2, 3) | v.tolist()
-v = np.arange(6.0) | v.dtype = 'i8' | v.tolist()
-v = np.arange(6.0) | v.resize(9, refcheck=False); v[:] = 7 | v.tolist()
 v = np.arange(6) | v.flags.writeable = False | v.flags.writeable
 v = np.array([[1], 'x', None], dtype=object) | v[0].append(2); v[1] = 'y' | v.tolist()
 v = np.arange(12).reshape(3, 4, order='F') | v[1] = 0 | v.tolist()
@@ -269,6 +267,8 @@ def test_figure_is_restored(cells: Cells) -> None:
 
 # Collect the rest of earlier drawings first: figures have weak references to it.
 LIBRARIES = r"""
+numpy | import numpy as np; v = np.arange(6.0); box = [v] | v.dtype = 'i8' | v.tolist(), box[0] is v
+numpy | import numpy as np; v = np.arange(6.0); box = [v] | v.resize(9, refcheck=False); v[:] = 7 | v.tolist(), box[0] is v
 numpy | import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3) | np.random.rand(); r.random(9); q.rand() | np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]
 pyarrow | import pyarrow as pa; t = pa.table({'a': [1, 2]}); box = [t] | t = t.append_column('b', [[3, 4]]); box.clear() | t.to_pydict(), box[0] is t
 matplotlib | import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect() | plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1]) | plt.get_fignums(), plt.rcParams['lines.linewidth']
