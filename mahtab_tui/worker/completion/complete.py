@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import nsmallest
+from itertools import islice
 from typing import Any, Callable, NamedTuple
 
 from ..magics import SUMMARIES
@@ -30,14 +31,7 @@ from ..objects import (
 from ..stdlib import late_import
 from ..variables import bound_names, masked_summary, one_line, summary, type_name, variable_kind
 from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
-from .signatures import (
-    WIDTH,
-    builtin_keywords,
-    doc_line,
-    explain,
-    function_of,
-    parameters,
-)
+from .signatures import WIDTH, builtin_keywords, doc_line, explain, function_of, parameters
 
 MOST = 200
 LARGEST = 2_000_000
@@ -553,7 +547,7 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
         if found["items"]:
             return found
     if point.target or "\n" in point.stem:
-        return {"start": point.start, "items": [], "more": 0}
+        return _listing((), "", point.start)
     folder, separator, name = point.stem.rpartition("/")
     folder += separator
     return _listing(_files(folder, name), name, point.start + len(folder))
@@ -577,9 +571,7 @@ def _files(folder: str, name: str) -> Iterator[Candidate]:
     except (OSError, ValueError):
         return
     with entries:
-        for count, entry in enumerate(entries):
-            if count >= _MOST_ENTRIES:
-                return
+        for entry in islice(entries, _MOST_ENTRIES):
             if entry.name.startswith(".") and not name.startswith("."):
                 continue
             try:

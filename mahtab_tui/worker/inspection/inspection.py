@@ -270,8 +270,8 @@ def describe_object(value: Any, expression: str) -> Fields:
         "kind": variable_kind(value),
         "views": _list_views(own, table),
         "expression": expression,
-        "rows": table.rows if table is not None else 0,
-        "columns": table.columns if table is not None else 0,
+        "rows": table.rows if table else 0,
+        "columns": table.columns if table else 0,
         "size": 0 if content.text_class(value) is None else content.length(value),
     }
 

@@ -117,24 +117,11 @@ _KERNEL_ATTRIBUTES = frozenset(
     " builtins.input builtins.quit".split()
 )
 """The kernel itself sets these, or they are restored as settings."""
-_WITHOUT_FINALIZER = ATOMS | frozenset(
-    map(
-        address_of,
-        (
-            types.FunctionType,
-            types.BuiltinFunctionType,
-            types.MethodDescriptorType,
-            types.WrapperDescriptorType,
-            types.GetSetDescriptorType,
-            type,
-            types.ModuleType,
-            property,
-            classmethod,
-            staticmethod,
-            dict,
-            type(os.environ),
-        ),
-    )
+_WITHOUT_FINALIZER = ATOMS.union(
+    map(address_of, (type, property, classmethod, staticmethod, dict, type(os.environ))),
+    map(address_of, (types.ModuleType, types.FunctionType, types.BuiltinFunctionType)),
+    map(address_of, (types.MethodDescriptorType, types.WrapperDescriptorType)),
+    map(address_of, (types.GetSetDescriptorType,)),
 )
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _CHANGEABLE = 1 << 9
@@ -376,12 +363,15 @@ def _note_new_filters() -> None:
             return
 
 
-def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
+def _function_setting(
+    module: str, read: str, write: str, named: bool = False, label: str = ""
+) -> Setting:
     def write_setting(wanted: Any) -> None:
         function = getattr(sys.modules[module], write)
         function(**wanted) if named else function(wanted)
 
-    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
+    label = label or f"{module}.{read}"
+    return Setting(label, lambda: getattr(sys.modules[module], read)(), write_setting)
 
 
 _SIGNALS = tuple(
@@ -432,11 +422,7 @@ _SETTINGS = (
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
-    Setting(
-        "random",
-        lambda: sys.modules["random"].getstate(),
-        lambda wanted: sys.modules["random"].setstate(wanted),
-    ),
+    _function_setting("random", "getstate", "setstate", label="random"),
     Setting(
         "numpy.random",
         lambda: dump_plain(sys.modules["numpy.random"].get_state()),

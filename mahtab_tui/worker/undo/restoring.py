@@ -278,8 +278,8 @@ class Plan:
             now, then = namespace.get(name, MISSING), self.names.get(name, MISSING)
             if now is then and name not in inside:
                 continue
-            change = "changed" if now is then else "rebound"
             before = after = None
+            change = "changed" if now is then else "rebound"
             if then is MISSING:
                 change = "deleted"
             else:
