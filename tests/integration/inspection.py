@@ -1,4 +1,4 @@
-"""Looking inside the objects of a real kernel."""
+"""Inspects objects of a real kernel."""
 
 from __future__ import annotations
 

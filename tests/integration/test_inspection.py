@@ -1,4 +1,4 @@
-"""Objects that are inspected: expressions, derived classes, frames, changes and kernels."""
+"""Inspection: expressions, derived classes, frames, changed objects, kinds of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that misbehave or are unusual: nothing of theirs runs and nothing changes."""
+"""Hostile and rare objects: inspecting them runs none of their code and changes nothing."""
 
 from __future__ import annotations
 

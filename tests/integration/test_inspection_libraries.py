@@ -1,4 +1,4 @@
-"""Images, figures and tensors, and types that an environment teaches the inspector."""
+"""Images, figures and tensors; inspectors that packages register."""
 
 from __future__ import annotations
 

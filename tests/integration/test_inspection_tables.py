@@ -1,4 +1,4 @@
-"""Tables of the real libraries, looked at a page at a time."""
+"""Pages of the libraries' tables, sorted and filtered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo in a session, also at awkward moments."""
+"""Undo in a session, also while something else happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo of what is hard, and what it cannot keep or bring back."""
+"""Difficult cases of undo, and what it names as not restored."""
 
 from __future__ import annotations
 
@@ -149,9 +149,7 @@ def test_each_step_knows_the_previous_state_of_a_library(cells: Cells) -> None:
     cells.text("import textwrap\nclass P: pass\ntextwrap.one, textwrap.other = 1, P()")
     cells.text("textwrap.one; seen = []")
     cells.text("textwrap.one = 2")
-    cells.text(
-        "del textwrap.other; textwrap.other = P(); p = textwrap.other"
-    )  # it may have the address of the other P
+    cells.text("del textwrap.other; textwrap.other = P(); p = textwrap.other")  # a reused address
     done = undone(cells, "seen.append(textwrap.other is p)", "textwrap.one = 3; textwrap.other = 4")
     assert done.exact
     assert cells.text("textwrap.one, textwrap.other is p") == "(2, True)\n"

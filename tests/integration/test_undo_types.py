@@ -49,11 +49,8 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     differing = {name for name in names if before[name] != changed[name]}
     assert len(differing) > 100
     assert len(differing - named) > 80, "undo names nearly everything"
-    assert [
-        (name, before[name], after[name])
-        for name in names
-        if before[name] != after[name] and name not in named
-    ] == []
+    wrong = [name for name in names if before[name] != after[name] and name not in named]
+    assert [(name, before[name], after[name]) for name in wrong] == []
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +120,8 @@ def test_parquet_frame_is_compared_exactly(library_cells: Cells) -> None:
     )
     for code in ("df.head()", "df.describe()", "df.groupby('b').a.sum()", "str(df)"):
         assert [change.name for change in library_cells.run(code).changes] == []
-    assert [
-        (change.name, change.change) for change in library_cells.run("df.loc[0, 'a'] = 5").changes
-    ] == [("df", "changed")]
+    changes = library_cells.run("df.loc[0, 'a'] = 5").changes
+    assert [(change.name, change.change) for change in changes] == [("df", "changed")]
     library_cells.kernel.undo(library_cells.number)
     assert library_cells.text("df.a.tolist()") == "[1.0, 2.0]\n"
 

@@ -1,4 +1,4 @@
-"""Saved variables: groups, and the end of the program."""
+"""Saved variables: groups, earlier versions, and saving on quit."""
 
 from __future__ import annotations
 

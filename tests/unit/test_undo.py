@@ -1,4 +1,4 @@
-"""Which cell an undo begins with, and the memory of arrays that it restores."""
+"""The first cell that an undo of an entry undoes; the memory of arrays."""
 
 from __future__ import annotations
 
