@@ -250,9 +250,8 @@ class Writer:
         small = [(reply, data) for _, reply, data in saved if "file" not in reply]
         if small:
             groups, data = [reply["group"] for reply, _ in small], [data for _, data in small]
-            files.insert(
-                0, self._write_file(groups, data, sum(reply["size"] for reply, _ in small))
-            )
+            size = sum(reply["size"] for reply, _ in small)
+            files.insert(0, self._write_file(groups, data, size))
         rows = [{**self._row(name), "reason": reason} for name, reason in missing.items()]
         lost = set(self._request["lost"]).difference(self._namespace)
         index: dict[str, Any] = {

@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import accumulate
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -204,17 +205,13 @@ class SideState:
 
     def find_too_large(self, most: int) -> frozenset[int]:
         """Return the addresses of tables beyond so many bytes in total, smallest first."""
-        found = set()
-        tables = [
+        tables = sorted(
             (then.estimated_size(), address_of(reference()))
             for reference, kind, then in self._entries
             if kind is _TABLE
-        ]
-        for size, address in sorted(tables):
-            most -= size
-            if most < 0:
-                found.add(address)
-        return frozenset(found)
+        )
+        totals = accumulate(size for size, _ in tables)
+        return frozenset(address for (_, address), total in zip(tables, totals) if total > most)
 
     def find_differences(
         self, without: frozenset[int] = frozenset()
@@ -258,20 +255,16 @@ def _threads() -> dict[int, Any]:
     threading = sys.modules.get("threading")
     if threading is None:
         return {}
-    return {
-        thread.ident: thread
-        for thread in threading.enumerate()
-        if thread.ident is not None and not _is_ours(thread)
-    }
+    running = (each for each in threading.enumerate() if each.ident is not None)
+    return {thread.ident: thread for thread in running if not _is_ours(thread)}
 
 
 def _is_ours(thread: Any) -> bool:
     target = own_dict(thread).get("_target")
     function = target.__func__ if type(target) is types.MethodType else target
-    package = __package__.rpartition(".")[0]
-    found = (
-        function.__globals__.get("__package__") if type(function) is types.FunctionType else None
-    )
+    if type(function) is not types.FunctionType:
+        return False
+    found, package = function.__globals__.get("__package__"), __package__.rpartition(".")[0]
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
