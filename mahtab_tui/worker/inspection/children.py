@@ -4,7 +4,7 @@ The steps of a path; the first five kinds only start one:
 
     ["name", "df"]                           a variable
     ["name", "df", 1402]                     a variable, only while it is the object with this `id`
-    ["held", 7]                              a computed value, kept until its screen closes
+    ["computed", 7]                          a computed value, kept until its screen closes
     ["shown", "3f…"]                         the value of a displayed table
     ["frame", 4, "In [4]", 3, "f", 0, 1]     the variables of a frame (see `frame_locals`)
     ["item", 3]                              an item of a container, by position
@@ -334,7 +334,7 @@ def _start(
     kind, name, *rest = step
     if kind == "frame":
         return frame_locals(name, *rest), ""
-    if kind == "held":
+    if kind == "computed":
         if name not in computed:
             raise InspectionError("This value is no longer kept; open it again.")
         return computed[name]

@@ -157,7 +157,7 @@ class Inspection:
         return [
             {
                 "title": title,
-                "path": [["held", self._store_computed(client, view, "")]],
+                "path": [["computed", self._store_computed(client, view, "")]],
                 **describe_object(view, ""),
             }
             for title, view in run_limited(run_inspector, "Its inspector")
@@ -215,7 +215,7 @@ class Inspection:
         deadline.check()  # do not store anything for a closed screen
         expression = f"{at.expression}.{name}" if at.expression else ""
         number = self._store_computed(asked["client"], value, expression)
-        return describe_child(Child(["held", number], name, value), at.objects)
+        return describe_child(Child(["computed", number], name, value), at.objects)
 
     def _repr(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         value = at.target
