@@ -68,7 +68,7 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(
 
 
 def test_installed_program_prints_its_version(installed: Path, project: Path) -> None:
-    command = [installed.with_name("mahtab-tui"), "--version"]
+    command = [str(installed.with_name("mahtab-tui")), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("mahtab-tui 0.")
 

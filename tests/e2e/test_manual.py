@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -113,7 +114,7 @@ def test_documented_slash_commands_keys_and_settings_exist() -> None:
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
     assert named
     assert named <= slashes
-    bound = (*COMMANDS, *PANE_COMMANDS, *PANE_KEYS)
+    bound: list[Any] = [*COMMANDS, *PANE_COMMANDS, *PANE_KEYS]
     keys = {key for each in bound for key in re.split(", ?", each.keys)}
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
