@@ -53,7 +53,7 @@ class NumberColumn(Column):
         return _numpy().where(self._missing, float("nan"), self._values)
 
     def texts(self, rows: Rows) -> list[str | None]:
-        selected = _as_slice(rows)
+        selected = slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
         part = self._values[selected]
         if self._kind in "mM":
             found = self._format_moments(part)
@@ -233,10 +233,6 @@ def dtype_text(dtype: Any) -> str:
     if is_one_of(dtype, "pandas", "SparseDtype"):
         return f"Sparse[{dtype.subtype}]"
     return str(dtype)
-
-
-def _as_slice(rows: Rows) -> Any:
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 
 
 def _coarsest_unit(values: Any) -> str | None:

@@ -302,7 +302,7 @@ class UndoHistory:
         while True:
             try:
                 return self._plan(steps).report(self._namespace)
-            except UndoError:  # with the next checkpoint, less can be undone: it will tell what
+            except UndoError:  # that checkpoint has ended; with the next one, the report names more
                 continue
 
     def undo(self, cell: int) -> dict[str, Any]:
@@ -396,8 +396,7 @@ class UndoHistory:
 
 
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
-    """Return the first checkpoint; cells before it changed nothing in place, or the plan names
-    it."""
+    """Return the first checkpoint; the plan names changes inside objects before it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 
 

@@ -36,8 +36,8 @@ DUMP_TOTAL_TIMEOUT = 20.0
 
 
 def _walk(graph: Graph, step: Step, names: dict[str, Any], first: Iterable[str]) -> list[str]:
-    """Walk through the state before a step, mentioned names first; return the names that time was
-    too short for."""
+    """Walk through the state before a step, mentioned names first; return the names not reached in
+    time."""
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
     graph.add(
