@@ -274,12 +274,8 @@ class Node(NamedTuple):
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        return (
-            address_of(type(self.value)),
-            self.fixed_state,
-            self.mutable_state,
-            *(self.memory or (0, 0)),
-        )
+        start, end = self.memory or (0, 0)
+        return address_of(type(self.value)), self.fixed_state, self.mutable_state, start, end
 
 
 class Limits(NamedTuple):

@@ -147,23 +147,21 @@ def take_library_snapshots(
         if module:
             module_names = own_dict(value)
             pending += [module_names[name] for name in names if name in module_names]
-            found[address_of(value)] = value
-        elif _FLAGS(value) & _CHANGEABLE:
+        if module or _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value
     return [take_library_snapshot(value) for value in found.values()]
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Keeps no objects alive that may have to end."""
+    """Keep no object alive that may have to end."""
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)
         for name, value in _attributes(holder).items()
     }
-    label = (
-        f"{class_module(holder)}.{name_of(holder)}"
-        if is_class(holder)
-        else str(own_dict(holder).get("__name__"))
-    )
+    if is_class(holder):
+        label = f"{class_module(holder)}.{name_of(holder)}"
+    else:
+        label = str(own_dict(holder).get("__name__"))
     return LibrarySnapshot(holder, label, values)
 
 
@@ -174,7 +172,7 @@ def _has_no_finalizer(value: Any) -> bool:
 
 
 def _attributes(holder: Any) -> dict[str, Any]:
-    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
+    return dict(class_dict(holder) if is_class(holder) else own_dict(holder))
 
 
 class _SideKind(NamedTuple):
