@@ -142,7 +142,7 @@ def test_half_blocks_are_used_without_graphics_support(
     assert b"\x1bP0" not in screen.raw
 
 
-# Programs that take the whole terminal, and give it back.
+# Programs that borrow the terminal.
 
 PROGRAM = """#!/usr/bin/env python3
 import pathlib, signal, sys
@@ -254,7 +254,7 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     assert bells(screen) == 2
 
 
-# Sequences that no terminal should send: the screen survives them and types nothing.
+# Malformed sequences: the screen survives them and types nothing.
 
 MALFORMED = (
     "\x1b[1114112u",
@@ -295,7 +295,7 @@ def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequen
     screen.wait("▌ 42")
 
 
-# Names and texts of others reach the terminal as text only, from the screen and every command.
+# Names and texts of others reach the terminal as text only.
 
 _NAMES = [
     text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")

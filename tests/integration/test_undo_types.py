@@ -182,7 +182,7 @@ def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:
         "d.drop_in_place('a'); s.rename('t')",
     ],
 )
-def test_polars(library_cells: Cells, change: str) -> None:
+def test_polars_changes_are_undone(library_cells: Cells, change: str) -> None:
     pytest.importorskip("polars")
     assert_undone(
         library_cells,
@@ -211,7 +211,7 @@ def test_polars(library_cells: Cells, change: str) -> None:
         "w[0] = 50",
     ],
 )
-def test_torch(library_cells: Cells, change: str) -> None:
+def test_torch_changes_are_undone(library_cells: Cells, change: str) -> None:
     pytest.importorskip("torch")
     setup = (
         "import torch; torch.manual_seed(1); t = torch.arange(6.0); w = t[2:4]; p = torch.ones(2, requires_grad=True); (p * 3).sum().backward()\n"
@@ -226,7 +226,7 @@ def test_torch(library_cells: Cells, change: str) -> None:
     library_cells.text("optimizer.step(); torch.ones(500, 500) @ torch.ones(500, 500)")
 
 
-def test_scikit_learn(library_cells: Cells) -> None:
+def test_scikit_learn_changes_are_undone(library_cells: Cells) -> None:
     pytest.importorskip("sklearn")
     setup = (
         "import numpy as np; from sklearn.linear_model import LogisticRegression; from sklearn.ensemble import RandomForestClassifier\n"

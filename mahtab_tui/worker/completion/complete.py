@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import nsmallest
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Callable, NamedTuple
 
 from ..magics import SUMMARIES
@@ -46,7 +46,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     names = names_at(namespace, code[: point.start])
     if point.kind == "string":
         return _complete_string(names, point, code[cursor:])
-    # Checked first, because tools that arrive meanwhile are listed.
+    # Checked first, so that tools that arrive meanwhile are listed.
     pending = False
     if point.kind == "attribute":
         server = resolve(point.target, names.values)
@@ -249,12 +249,10 @@ def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint
 
 
 def _import_point(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
-    words: list[str] = []
-    for token in reversed(tokens):
-        if token.kind == "newline" or token.text == ";":
-            break
-        words.append(token.text)
-    words.reverse()
+    statement = takewhile(
+        lambda each: each.kind != "newline" and each.text != ";", reversed(tokens)
+    )
+    words = [token.text for token in statement][::-1]
     if not words or words[0] not in ("import", "from"):
         return None
     if words[-1] == "as":
@@ -430,12 +428,10 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
         value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
     function, bound = function_of(value)
     if function is None:
-        for name in builtin_keywords(value):
-            yield _fixed(f"{name}=", "argument", order=0)
-        return
-    for parameter in parameters(function, bound):
-        if parameter.keyword:
-            yield _fixed(f"{parameter.name}=", "argument", parameter.text, order=0)
+        found = dict.fromkeys(builtin_keywords(value), "")
+    else:
+        found = {each.name: each.text for each in parameters(function, bound) if each.keyword}
+    yield from (_fixed(f"{name}=", "argument", text, order=0) for name, text in found.items())
 
 
 # Modules

@@ -154,14 +154,11 @@ class Inspection:
                 raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
             return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
 
-        return [
-            {
-                "title": title,
-                "path": [["computed", self._store_computed(client, view, "")]],
-                **describe_object(view, ""),
-            }
-            for title, view in run_limited(run_inspector, "Its inspector")
-        ]
+        found = []
+        for title, view in run_limited(run_inspector, "Its inspector"):
+            path = [["computed", self._store_computed(client, view, "")]]
+            found.append({"title": title, "path": path, **describe_object(view, "")})
+        return found
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)
