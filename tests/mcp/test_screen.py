@@ -64,7 +64,7 @@ async def test_two_agents_work_visibly_and_under_approval(start: Start, project:
         screen.enter("/disconnect codex")
         await seen(screen, "codex has left the session")
         assert "disconnected you" in await b.text("eval", code="1")
-        assert await anyio.to_thread.run_sync(screen.leave) == 0
+        await anyio.to_thread.run_sync(screen.leave)
         assert "its screen is gone" in await a.text("eval", code="1")
     assert list(share_folder().glob("*.sock")) == []
 
@@ -119,7 +119,7 @@ async def test_session_is_followed_to_its_end(start: Start, project: Path) -> No
         await a.eval("told = 5; told")
         await seen(watcher, r"In 2 · codex")
         await seen(watcher, r"told\s+5\s+int\s+\S 2")
-        assert await anyio.to_thread.run_sync(screen.leave) == 0
+        await anyio.to_thread.run_sync(screen.leave)
         await seen(watcher, "it has ended")
     watcher.send("q")
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
