@@ -155,7 +155,7 @@ class Desk(RecordList):
     def of(self, tag: str) -> list[Record]:
         return [record for record in self.records if record.tag == tag]
 
-    def doings(self) -> list[str]:
+    def agent_states(self) -> list[str]:
         return [str(record.attrs["state"]) for record in self.of(tags.AGENT)]
 
     def approvals(self) -> list[str]:

@@ -141,7 +141,7 @@ BEHIND = {"code": 429, "message": "Provider returned error", "metadata": RAW}
         ({}, {"error": {"code": 503, "message": "Gone"}}, "The service is not available: Gone."),
     ],
 )
-def test_openrouter_error_beside_or_inside_a_choice_is_reported(
+def test_openrouter_error_in_an_event_or_its_choice_is_reported(
     service: Service, event: dict[str, Any], choice: dict[str, Any], failure: str
 ) -> None:
     choices = [{"index": 0, "delta": {"content": ""}, "finish_reason": "error", **choice}]

@@ -179,7 +179,7 @@ def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert desk.doings() == ["thinking", "done"] * 4
+    assert desk.agent_states() == ["thinking", "done"] * 4
     assert [message.type for message in agent.messages] == ["human", "ai"] * 4
 
 
@@ -196,7 +196,7 @@ def test_failing_model_raises_and_the_messages_stay(desk: Desk) -> None:
         agent.ask_sync("do it")
     assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
     assert desk.notices("error") == ["The model is away."]
-    assert desk.doings()[-1] == "failed"
+    assert desk.agent_states()[-1] == "failed"
     assert agent.ask_sync("and now?") == "Back again."
 
 
@@ -208,7 +208,7 @@ def test_raising_callback_ends_the_turn_and_reaches_the_caller(desk: Desk) -> No
     with pytest.raises(LookupError, match="no room"):
         agent.ask_sync("do it", Callbacks(on_code_block=refuse))
     assert "a" not in desk.namespace
-    assert desk.doings() == ["thinking", "failed"]
+    assert desk.agent_states() == ["thinking", "failed"]
     assert desk.host.cancelled.is_set(), "the model is stopped"
     assert [message.type for message in agent.messages] == ["human", "ai"]
     assert agent.ask_sync("and now?") == "Fine."

@@ -28,7 +28,7 @@ def test_graph_simple_text_response(desk: Desk) -> None:
     state = desk.run(words("It is a list."))
     assert state["current_response"] == "It is a list."
     assert state["turn_count"] == 0
-    assert desk.doings() == ["thinking", "done"]
+    assert desk.agent_states() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     attrs = {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []}
     assert (answer.text, answer.attrs) == ("It is a list.", attrs)
@@ -39,7 +39,7 @@ def test_graph_code_then_done(desk: Desk) -> None:
     state = desk.run(code("total = sum(data)\ntotal"), COMPLETE, words("The total is 6."))
     assert desk.namespace["total"] == 6
     assert state["current_response"] == "The total is 6."
-    assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
+    assert desk.agent_states() == ["thinking", "reflecting", "thinking", "done"]
     assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
 
 
@@ -47,13 +47,13 @@ def test_code_in_the_closing_answer_is_shown_and_not_run(desk: Desk) -> None:
     state = desk.run(code("a = 1"), COMPLETE, code("b = 2", words="You could also:"))
     assert "b" not in desk.namespace
     assert state["current_response"].startswith("You could also:")
-    assert desk.doings()[-1] == "done"
+    assert desk.agent_states()[-1] == "done"
 
 
 def test_reflection_on_error_runs_only_after_errors(desk: Desk) -> None:
     answers = code("a = 1"), code("1 / 0"), COMPLETE, words("It cannot be divided.")
     state = desk.run(*answers, reflection="on_error")
-    assert desk.doings() == ["thinking", "thinking", "reflecting", "thinking", "done"]
+    assert desk.agent_states() == ["thinking", "thinking", "reflecting", "thinking", "done"]
     assert state["current_response"] == "It cannot be divided."
 
 
@@ -125,7 +125,7 @@ def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
     pieces = [text[start : start + 1_000] for start in range(0, len(text), 1_000)]
     state = desk.run(llm=FakeModel(script=pieces), prompt=text)
     assert state["current_response"] == text.replace("\ud800", "\ufffd")
-    assert desk.doings() == ["thinking", "done"]
+    assert desk.agent_states() == ["thinking", "done"]
 
 
 def test_should_execute() -> None:
@@ -156,7 +156,7 @@ def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str)
 # Each decision about a waiting block.
 
 
-def test_run(desk: Desk) -> None:
+def test_approved_code_runs(desk: Desk) -> None:
     desk.decide(Decision("run"))
     desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == 1
@@ -201,7 +201,7 @@ def test_skip_sends_the_reason_to_the_model_and_it_answers(desk: Desk) -> None:
     assert desk.approvals() == ["waiting", "skipped"]
     assert desk.of(tags.APPROVAL)[1].attrs["reason"] == "not on Sundays"
     assert state["current_response"] == "Then not."
-    assert desk.doings() == ["thinking", "thinking", "done"], "there is nothing to check"
+    assert desk.agent_states() == ["thinking", "thinking", "done"], "there is nothing to check"
 
 
 def test_one_block_of_several_is_skipped(desk: Desk) -> None:
@@ -229,7 +229,7 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
     assert desk.namespace["a"] == 1
     assert "b" not in desk.namespace
     assert desk.approvals() == ["waiting", "run", "waiting", "stopped"]
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert state["stopped"]
     sent = str(state["messages"][-1].text)
     assert '<assistant-repl-out cell="1" status="ok">' in sent
@@ -297,7 +297,7 @@ def test_stop_while_streaming(desk: Desk) -> None:
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert (answer.text.strip(), answer.attrs["stopped"]) == (reply, True)
     assert answer.text == "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
     assert agent.ask_sync("go on") == "Again."
 
@@ -318,7 +318,7 @@ def test_stop_while_a_block_waits_for_approval(desk: Desk) -> None:
     agent.ask_sync("count")
     assert "a" not in desk.namespace
     assert desk.approvals() == ["waiting", "stopped"]
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
 
 
 def test_stop_while_code_runs(desk: Desk) -> None:
@@ -328,7 +328,7 @@ def test_stop_while_code_runs(desk: Desk) -> None:
     (output,) = desk.of(tags.ASSISTANT_REPL_OUT)
     assert output.attrs["status"] == "interrupted"
     assert output.text.startswith("begun")
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert 'status="interrupted"' in str(agent.messages[-1].text)
     assert "b" not in desk.namespace
 
@@ -338,7 +338,7 @@ def test_stop_while_the_result_is_checked(desk: Desk) -> None:
     agent = desk.agent(code("a = 1"), check, reflection="always")
     desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
     agent.ask_sync("count")
-    assert desk.doings() == ["thinking", "reflecting", "stopped"]
+    assert desk.agent_states() == ["thinking", "reflecting", "stopped"]
     assert desk.notices("warning")[1:] == [], "a stopped check has not failed"
 
 
@@ -346,7 +346,7 @@ def test_stop_before_the_first_token(desk: Desk) -> None:
     agent = desk.agent(words("It is 4.", tokens_per_second=1))
     desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking")
     assert agent.ask_sync("count") in ("", "It")
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert agent.messages[-1].text
 
 

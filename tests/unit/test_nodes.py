@@ -318,7 +318,7 @@ def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End,
     cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
     made = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
     answer, turns, stopped = state["current_response"], state["turn_count"], state["stopped"]
-    end = End(made, answer, cells, desk.doings()[-1], turns, stopped)
+    end = End(made, answer, cells, desk.agent_states()[-1], turns, stopped)
     return end, [str(messages[-1].text) for messages in llm.asked]
 
 

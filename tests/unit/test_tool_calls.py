@@ -97,7 +97,7 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     call = calls(("read_file", arguments), words="Let me see.")
     state, model = run(desk, call, "x is 1.")
     assert state["current_response"] == "x is 1."
-    assert desk.doings() == ["thinking", "thinking", "done"]
+    assert desk.agent_states() == ["thinking", "thinking", "done"]
     assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert record.text == "     1  x = 1"
@@ -237,7 +237,7 @@ def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk:
     finally:
         released.set()
     assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
-    assert desk.doings()[-1] == "stopped"
+    assert desk.agent_states()[-1] == "stopped"
     assert len(model.asked) == 1
     assert "The person stopped the turn before this had ended." in agent.messages[-1].text
 
