@@ -111,12 +111,7 @@ class Tool(NamedTuple):
     def host_functions(self) -> list[HostFunction]:
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
         parameters = tuple(
-            (
-                name,
-                _annotation(field.annotation),
-                None if field.is_required() else repr(_default(field)),
-            )
-            for name, field in fields
+            (name, _annotation(field.annotation), _default(field)) for name, field in fields
         )
         described = [f"{name}: {field.description}" for name, field in fields if field.description]
         doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
@@ -143,8 +138,10 @@ def _format_error(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _default(field: FieldInfo) -> Any:
-    return to_jsonable_python(field.get_default(call_default_factory=True))
+def _default(field: FieldInfo) -> str | None:
+    if field.is_required():
+        return None
+    return repr(to_jsonable_python(field.get_default(call_default_factory=True)))
 
 
 def _annotation(annotation: Any) -> str:
@@ -297,7 +294,7 @@ class Toolset:
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
     ) -> None:
-        """instructions: returns what the model is always told, by file. servers: describes the MCP
+        """instructions: returns the standing instructions, by file. servers: describes the MCP
         servers for the model."""
         self.skills = skills
         self.loaded = loaded
@@ -361,8 +358,8 @@ class Toolset:
 
 
 def _short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema with what a model needs to call the tool, because it goes with every
-    request."""
+    """Return the part of the JSON schema that a model needs to call the tool, because it goes with
+    every request."""
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
     properties = {}

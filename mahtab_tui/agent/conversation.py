@@ -137,9 +137,9 @@ class Conversation:
 
     def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
         self._messages = [
-            message if message.role == "user" else message._replace(role="assistant")
-            for message in history
-            if message.text
+            each if each.role == "user" else each._replace(role="assistant")
+            for each in history
+            if each.text
         ]
 
     def ask(self, question: StoredMessage) -> None:
@@ -303,13 +303,11 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
 
     def attachment(found: re.Match[str]) -> str:
         variable, cells = _OF_VARIABLE.search(found[1]), _OF_CELLS.search(found[1])
-        numbers = range(0)
+        private = variable is not None and variable[1] in hidden.private
         if cells:
             first = int(cells[1])
             numbers = range(first, min(int(cells[2] or first), first + 100) + 1)
-        private = (variable and variable[1] in hidden.private) or any(
-            hidden.is_private(cell_entry(number)) for number in numbers
-        )
+            private = private or any(hidden.is_private(cell_entry(number)) for number in numbers)
         return prompts.PRIVATE_ATTACHMENT if private else found[0]
 
     return _ATTACHMENT.sub(attachment, context)
@@ -352,22 +350,15 @@ class MessageHistory(Conversation):
             return self._sent_from(0)
         messages = self._sent_from(summary.end)
         before = prompts.earlier_conversation(summary.text)
-        if not messages or messages[0].type != "human":
-            return [HumanMessage(before), *messages]
-        return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
+        if messages and messages[0].type == "human":
+            before = f"{before}\n\n{messages.pop(0).text}"
+        return [HumanMessage(before), *messages]
 
     def prepare(
-        self,
-        llm: BaseChatModel,
-        summariser: BaseChatModel,
-        system: SystemMessage,
-        turn: int,
-        most: int | None,
+        self, summariser: BaseChatModel, system: SystemMessage, turn: int, limit: int
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, reduced to what the model can read. most: its
-        real limit in tokens, if that is less than it claims."""
-        limit = input_limit(llm)
-        room = min(limit, most or limit) - estimate_size([system])
+        """Return the messages for a new question, reduced to `limit` tokens."""
+        room = limit - estimate_size([system])
         if self._fits(room):
             return self.messages
         questions = self.questions(self._host.hidden)
@@ -416,14 +407,11 @@ class MessageHistory(Conversation):
     def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "") -> str | None:
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
-        begin = summary.end if summary else 0
+        begin, earlier = (summary.end, summary.text) if summary else (0, "")
         messages = self.as_messages(host.hidden, begin, end, short=end)
-        request = prompts.summary_request(
-            summary.text if summary else "",
-            [(message.type, str(message.text)) for message in fit(messages, input_limit(llm) // 2)],
-            keep,
-        )
-
+        sent = fit(messages, input_limit(llm) // 2)
+        turns = [(message.type, str(message.text)) for message in sent]
+        request = prompts.summary_request(earlier, turns, keep)
         answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
         if answer.stopped:
             return None
@@ -434,9 +422,9 @@ class MessageHistory(Conversation):
         self._summary = _Summary(end, text, self._hash(end))
         after = estimate_size(self.messages)
         last = self.turn_before(end)
-        part = f"the conversation up to question {last}"
-        if last is None:
-            part = "the beginning of the conversation"
+        part = "the beginning of the conversation"
+        if last is not None:
+            part = f"the conversation up to question {last}"
         notice = f"From now on the model gets only a summary of {part} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
         emit(host.log, Summary(text, turn=last))

@@ -65,13 +65,14 @@ class SkillsIndex:
         if not words or limit < 1:
             return []
         words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
-        found = self._found(" OR ".join(f'"{word}"' for word in words))
-        if not found:
-            found = [
-                (name, 1.0)
-                for name, skill in self._skills.items()
-                if words[0] in f"{name} {skill.description} {skill.content}".lower()
-            ]
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        with self._lock:
+            rows = self._database.execute(_SEARCH, (wanted,)).fetchall()
+        found = [(self._names[row], score) for row, score in rows] or [
+            (name, 1.0)
+            for name, skill in self._skills.items()
+            if words[0] in f"{name} {skill.description} {skill.content}".lower()
+        ]
         best, exact = max((score for _, score in found), default=1.0), query.strip().lower()
         hits = [
             Hit(name, self._skills[name].description, round(score / best, 6))
@@ -80,11 +81,6 @@ class SkillsIndex:
         hits.sort(key=lambda hit: (hit.name != exact, -hit.score, hit.name))
         return hits[:limit]
 
-    def _found(self, query: str) -> list[tuple[str, float]]:
-        with self._lock:
-            rows = self._database.execute(_SEARCH, (query,)).fetchall()
-        return [(self._names[row], score) for row, score in rows]
-
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -92,13 +88,10 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
         "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
     )
     database.execute("BEGIN")
-    database.executemany(
-        "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)",
-        (
-            (row, skill.name, skill.description, skill.content[:INDEXED])
-            for row, skill in enumerate(skills)
-        ),
-    )
+    insert = "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)"
+    for row, skill in enumerate(skills):
+        values = row, skill.name, skill.description, skill.content[:INDEXED]
+        database.execute(insert, values)
     database.execute("COMMIT")
     return database
 
@@ -189,11 +182,10 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         skills = self.skills()
         if name not in skills:
+            problem = f"There is no skill {name!r}. {self._near(name)}"
             if any(skill.name == name for skill in self.untrusted):
-                raise SkillNotFound(
-                    f"The skill {name!r} is the project's, and the user has not trusted it."
-                )
-            raise SkillNotFound(f"There is no skill {name!r}. {self._near(name)}")
+                problem = f"The skill {name!r} is the project's, and the user has not trusted it."
+            raise SkillNotFound(problem)
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
@@ -247,7 +239,7 @@ class SkillLibrary:
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
     """By default the skills of a session here."""
-    return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
+    return skill_library(skills_dir).descriptions()
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
@@ -264,11 +256,8 @@ def _loader(skills_dir: Path | str | None) -> SkillsLoader:
     if skills_dir is not None:
         return SkillsLoader(skills_dir)
     settings = load_settings()
-    return SkillsLoader(
-        *skill_folders(
-            Path.cwd(), settings.skills_dir, of_project=settings.is_from_project("skills_dir")
-        )
-    )
+    of_project = settings.is_from_project("skills_dir")
+    return SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 
 class SkillsBudgetExceeded(RuntimeError):
@@ -354,10 +343,11 @@ class LoadedSkills:
 
     def _report(self, name: str, size: int | None) -> None:
         """size: None if it is unloaded."""
-        is_loaded = size is not None
-        chars = self._sizes.pop(name, 0) if size is None else size
-        if is_loaded:
-            self._sizes[name] = chars
+        if size is None:
+            chars = self._sizes.pop(name, 0)
+        else:
+            chars = self._sizes[name] = size
         if self._log is not None:
-            record = records.Skill(name=name, loaded=is_loaded, chars=chars, budget=self._budget)
+            loaded = size is not None
+            record = records.Skill(name=name, loaded=loaded, chars=chars, budget=self._budget)
             emit(self._log, record)

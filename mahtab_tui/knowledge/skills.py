@@ -87,9 +87,8 @@ def name_problem(name: str) -> str:
 def _text(path: Path, project: Path | None) -> str:
     real = Path(os.path.realpath(path))
     root = real.parent if project is None else Path(os.path.realpath(project))
-    if not real.is_relative_to(root) or not (
-        project is None or Path(os.path.realpath(path.parent)).is_relative_to(root)
-    ):
+    folder = root if project is None else Path(os.path.realpath(path.parent))
+    if not (real.is_relative_to(root) and folder.is_relative_to(root)):
         raise SkillError(
             f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
             "~/.mahtab/skills, or in a folder given with --skills-dir."
@@ -271,8 +270,7 @@ class SkillsLoader:
                 except SkillError as error:
                     problems[str(error)] = path
                     continue
-                stronger = seen.get(found.name)
-                if stronger is not None:
+                if (stronger := seen.get(found.name)) is not None:
                     if found.of_project and not stronger.of_project:
                         why = f"not used, because {stronger.file} has the same name"
                         problems[f"{path}: {why}."] = None

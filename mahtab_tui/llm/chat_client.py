@@ -24,7 +24,9 @@ from mahtab_tui.llm.base import (
     NOT_AN_ANSWER,
     ModelError,
     ServiceError,
+    as_mapping,
     explain_error,
+    is_loopback,
     no_response_error,
 )
 from mahtab_tui.llm.chat_protocols import (
@@ -35,6 +37,7 @@ from mahtab_tui.llm.chat_protocols import (
     Message,
     to_count,
 )
+from mahtab_tui.system import start_thread
 
 _PIECE = 65_536
 _IDLE_SECONDS = 30.0
@@ -243,12 +246,6 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
 
 
-def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1", "0.0.0.0") or (
-        host.startswith("127.") and host.replace(".", "").isdecimal()
-    )
-
-
 @cache
 def _certificates() -> ssl.SSLContext:
     context = ssl.create_default_context()
@@ -336,9 +333,7 @@ class ChatClient:
         exchange = Exchange(self._service, self._timeout)
         with self._lock:
             self._running[exchange] = put
-        threading.Thread(
-            target=self._read, args=(exchange, body, put), name="model", daemon=True
-        ).start()
+        start_thread("model", self._read, exchange, body, put)
         return exchange
 
     def stop(self) -> None:
@@ -411,12 +406,12 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     found = _entry(fetch(service, "/models"), model)
     window = to_count(found.get("max_model_len"))
     is_vllm = window is not None and found.get("owned_by") == "vllm"
-    window = window or to_count(_mapping(found.get("meta")).get("n_ctx"))
+    window = window or to_count(as_mapping(found.get("meta")).get("n_ctx"))
     if is_vllm or not service.address.startswith("http://"):  # or it is a public service
         return ServerFacts(window)
-    props = _mapping(fetch(root, "/props"))  # llama.cpp
-    sees = _mapping(props.get("modalities")).get("vision")
-    size = to_count(_mapping(props.get("default_generation_settings")).get("n_ctx"))
+    props = as_mapping(fetch(root, "/props"))  # llama.cpp
+    sees = as_mapping(props.get("modalities")).get("vision")
+    size = to_count(as_mapping(props.get("default_generation_settings")).get("n_ctx"))
     if size is not None or isinstance(sees, bool):
         return ServerFacts(size or window, sees if isinstance(sees, bool) else None)
     found = _entry(fetch(root, "/api/v0/models"), model)  # LM Studio
@@ -425,13 +420,9 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     return ServerFacts(size, {"vlm": True, "llm": False}.get(str(found.get("type"))))
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _entry(listed: object, model: str) -> Mapping[str, Any]:
     """Return what a list says of a model; a server with one model takes any name for it."""
-    models = _mapping(listed).get("data")
-    entries = [_mapping(each) for each in models] if isinstance(models, list) else []
+    models = as_mapping(listed).get("data")
+    entries = [as_mapping(each) for each in models] if isinstance(models, list) else []
     only = entries[0] if len(entries) == 1 else {}
     return next((each for each in entries if each.get("id") == model), only)

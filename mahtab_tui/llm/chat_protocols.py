@@ -233,16 +233,11 @@ class CompletionAnswer(Answer):
         """Not every service numbers its calls, and some repeat the id and the name."""
         for delta in deltas if isinstance(deltas, list) else ():
             function = _mapping(_mapping(delta).get("function"))
-            number, given, name = (
-                to_count(delta.get("index")),
-                delta.get("id"),
-                function.get("name"),
-            )
-            known = len(self._calls)
+            number, known = to_count(delta.get("index")), len(self._calls)
+            given, name = delta.get("id"), function.get("name")
             index = known - 1 if number is None else min(number, known)
-            if is_new := not 0 <= index < known or bool(
-                name and given and given != self._calls[index]
-            ):
+            is_new = not 0 <= index < known or (name and given and given != self._calls[index])
+            if is_new:
                 index = known
                 self._calls.append(str(given or _new_call_id()))
             arguments = function.get("arguments") or ""
@@ -347,17 +342,13 @@ class OllamaAnswer(Answer):
             name, arguments = str(function.get("name") or ""), function.get("arguments") or {}
             pieces.append(ToolCallPiece(self._calls, _new_call_id(), name, json.dumps(arguments)))
             self._calls += 1
-        chunk = ChatChunk(
-            _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
-        )
-        if any(chunk):
-            yield chunk
+        text, thinking = _join_text(message.get("content")), _join_text(message.get("thinking"))
+        if text or thinking or pieces:
+            yield ChatChunk(text, thinking, pieces)
         if event.get("done") is True:
             self.ended = True
             self.reason = str(event.get("done_reason") or "stop")
-            read, written = (
-                to_count(event.get(name)) for name in ("prompt_eval_count", "eval_count")
-            )
+            read, written = map(to_count, map(event.get, ("prompt_eval_count", "eval_count")))
             if read is not None and written is not None:
                 self.usage = TokenUsage(read, written, 0)
 
@@ -503,12 +494,9 @@ class AnthropicAnswer(Answer):
             self._counts |= usage
 
     def _usage(self) -> TokenUsage | None:
-        written = to_count(self._counts.get("output_tokens"))
-        fresh, from_cache, to_cache = (
-            to_count(self._counts.get(name)) or 0
-            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        )
-        if written is None:
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        fresh, from_cache, to_cache = (to_count(self._counts.get(name)) or 0 for name in names)
+        if (written := to_count(self._counts.get("output_tokens"))) is None:
             return None
         return TokenUsage(fresh + from_cache + to_cache, written, from_cache, to_cache)
 

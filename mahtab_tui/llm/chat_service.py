@@ -102,14 +102,8 @@ class ChatService(BaseChatModel):
         for chunk in self._client.stream([*map(_to_client_message, messages)], **options):
             yield ChatGenerationChunk(message=self._message(chunk))
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return generate_from_stream(self._stream(messages, *args, **kwargs))
 
     def _message(self, chunk: ChatChunk) -> AIMessageChunk:
         if chunk.end is not None:
@@ -124,13 +118,9 @@ class ChatService(BaseChatModel):
         )
 
     def _last_message(self, end: AnswerEnd) -> AIMessageChunk:
-        metadata = {
-            "model_name": end.model or self.model,
-            "finish_reason": end.reason,
-            "cost": end.cost,
-        }
-        known = {name: value for name, value in metadata.items() if value is not None}
-        message = AIMessageChunk(content="", response_metadata=known)
+        metadata = {"model_name": end.model or self.model, "finish_reason": end.reason}
+        cost = {} if end.cost is None else {"cost": end.cost}
+        message = AIMessageChunk(content="", response_metadata=metadata | cost)
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
         if (usage := end.usage) is not None:

@@ -131,11 +131,10 @@ class ChatClaudeCLI(BaseChatModel):
             failure: ModelError | None = None
             try:
                 process.ask(prompt)
-                try:
-                    yield from self._answer(process, turn)
-                    turn.check()
-                except ModelError as error:  # its usage is still counted
-                    failure = error
+                yield from self._answer(process, turn)
+                turn.check()
+            except ModelError as error:  # its usage is still counted
+                failure = error
             except BaseException:
                 # What the process knows is now uncertain.
                 self._drop(process)
@@ -151,9 +150,7 @@ class ChatClaudeCLI(BaseChatModel):
             if failure is not None:
                 raise failure
 
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         result = generate_from_stream(self._stream(messages))
         message = result.generations[0].message
         message.content = message.response_metadata.get("final_text", message.content)

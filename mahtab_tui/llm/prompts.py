@@ -147,11 +147,11 @@ class ListedServer(NamedTuple):
 
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
-    names = "".join(
-        f", {function.name}{_signature(function)}"
-        for function in functions
-        if function.name == function.called
-    )
+    names = ""
+    for function in functions:
+        if function.name == function.called:
+            required = (name for name, _, default in function.parameters if default is None)
+            names += f", {function.name}({', '.join(required)})"
     return _SYSTEM.format(limit=OUTPUT_LIMIT, functions=_FUNCTIONS + names)
 
 
@@ -163,27 +163,33 @@ def background(
 ) -> dict[str, str]:
     """Return the sections that precede a question when they have changed; empty ones have no
     content."""
-    files = (
-        f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
-        for name, words in (instructions or {}).items()
-    )
-    texts = (
-        f'<skill name="{name}">\n{escape_tags(escape_for_model(content), "skill")}\n</skill>'
-        for name, content in (loaded or {}).items()
-    )
+    files, skill_texts = _elements("file", instructions or {}), _elements("skill", loaded or {})
     return {
-        "instructions": _INSTRUCTIONS.format(files="\n".join(files)) if instructions else "",
+        "instructions": _INSTRUCTIONS.format(files=files) if files else "",
         "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
-        "loaded-skills": _LOADED.format(loaded="\n".join(texts)) if loaded else "",
+        "loaded-skills": _LOADED.format(loaded=skill_texts) if skill_texts else "",
         "mcp-servers": _SERVERS.format(servers=_server_lines(servers)) if servers else "",
     }
+
+
+def _elements(tag: str, texts: Mapping[str, str]) -> str:
+    escaped = {name: escape_tags(escape_for_model(text), tag) for name, text in texts.items()}
+    return "\n".join(
+        f'<{tag} name="{escape_for_model(name)}">\n{text}\n</{tag}>'
+        for name, text in escaped.items()
+    )
+
+
+def _element(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
 
 
 def _server_lines(servers: Sequence[ListedServer]) -> str:
     lines = [f"- {each.name}{f': {each.about}' if each.about else ''}" for each in servers]
     used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
     shown, room = list[str](), SERVERS_ROOM
-    for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
+    used = ["Tools that were used:", *used] if used else []
+    for line in [*lines, *used]:
         described = _line(line)
         room -= len(described) + 1
         if room < 0:
@@ -205,10 +211,6 @@ def _listed(skills: Mapping[str, str]) -> str:
             return "\n".join([*lines, f"- … and {more}"])
         lines.append(line)
     return "\n".join(lines)
-
-
-def _signature(function: HostFunction) -> str:
-    return f"({', '.join(name for name, _, default in function.parameters if default is None)})"
 
 
 def edited_note(block: int) -> str:
@@ -240,35 +242,34 @@ def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
         for kind, text in turns
     ]
-    messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
+    messages = "\n\n".join(_element(name, text) for name, text in escaped)
+    wish = ""
     if keep.strip():
-        wish = escape_tags(escape_for_model(keep), "keep")
-        keep = f"The person asks you to keep this above all:\n<keep>\n{wish}\n</keep>\n"
+        element = _element("keep", escape_tags(escape_for_model(keep), "keep"))
+        wish = f"The person asks you to keep this above all:\n{element}\n"
     earlier = f"{earlier_conversation(before)}\n\n" if before else ""
-    return _SUMMARY.format(keep=keep if keep.strip() else "", before=earlier, said=messages)
+    return _SUMMARY.format(keep=wish, before=earlier, said=messages)
 
 
 def earlier_conversation(summary: str) -> str:
-    text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
-    return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
+    return _element("earlier-conversation", escape_section(summary))
 
 
-def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
+def render_variables(variables: Sequence[Variable]) -> str:
     """Format one line for each variable, ``name: type = summary``; functions and modules last,
     names that begin with ``_`` omitted."""
-    return "\n".join(variable_lines(variables, max_vars).values())
+    return "\n".join(_variable_lines(variables).values())
 
 
-def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
-    """Return the lines of `render_variables` by name; lines about others have names that no
-    variable has."""
+def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
+    """Return the lines by name; lines about others have names that no variable has."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = {
         v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
-        for v in shown[:max_vars]
+        for v in shown[:MAX_VARIABLES]
     }
-    if len(shown) > max_vars:
-        lines["(more)"] = f"… and {len(shown) - max_vars} more"
+    if len(shown) > MAX_VARIABLES:
+        lines["(more)"] = f"… and {len(shown) - MAX_VARIABLES} more"
     if any(v.type == "private" for v in shown):
         lines["(private)"] = _PRIVATE
     return lines
@@ -279,13 +280,13 @@ def escape_section(text: str) -> str:
 
 
 def describe_variables(
-    variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
+    variables: Sequence[Variable], described: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a text for each variable that may be described: those in `described` first, then the
     others in a line each."""
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
     texts = {name: escape_section(text) for name, text in described.items() if name in describable}
-    rest = variable_lines([v for v in variables if v.name not in texts], max_vars)
+    rest = _variable_lines([v for v in variables if v.name not in texts])
     return texts | {name: escape_section(line) for name, line in rest.items()}
 
 
@@ -296,9 +297,7 @@ def join_variables(texts: Mapping[str, str]) -> str:
 def render_context(activity: str, attachments: str = "") -> str:
     sections = {"recent-activity": activity, "attachments": attachments}
     return "\n\n".join(
-        f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>"
-        for name, text in sections.items()
-        if text
+        _element(name, escape_tags(text, *_SECTIONS)) for name, text in sections.items() if text
     )
 
 
@@ -319,23 +318,22 @@ def render_surroundings(folder: str, python: str, executable: str, host: str = "
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
-    """Format the sections that differ from their newest account in a conversation."""
+    """Format the sections that differ from their newest version in a conversation."""
     changed = []
     for name, text in sections.items():
         content = escape_tags(defuse(text or _NOTHING_NOW), *_SECTIONS)
-        last, section = _last_section(name, texts), f"<{name}>\n{content}\n</{name}>"
+        last, section = _last_section(name, texts), _element(name, content)
         if section != last and (text or last):
             changed.append(section)
     return "\n\n".join(changed)
 
 
 def _last_section(name: str, texts: Sequence[str]) -> str:
-    begin, end = f"<{name}>\n", f"\n</{name}>"
     for text in reversed(texts):
-        _, begun, rest = text.rpartition(begin)
-        account, ended, _ = rest.partition(end)
+        _, begun, rest = text.rpartition(f"<{name}>\n")
+        content, ended, _ = rest.partition(f"\n</{name}>")
         if begun and ended:
-            return f"{begin}{account}{end}"
+            return _element(name, content)
     return ""
 
 

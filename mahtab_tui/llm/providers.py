@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system import find_program
+from mahtab_tui.system import find_program, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -132,12 +131,7 @@ def find_servers(seconds: float) -> list[FoundServer]:
         if (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
-    threads = [
-        threading.Thread(target=ask, args=(provider,), name="servers", daemon=True)
-        for provider in SERVERS
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [start_thread("servers", ask, provider) for provider in SERVERS]
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -161,14 +155,11 @@ def only_model(provider: str) -> str:
         raise ModelError(
             f"No {provider} server answers at {server_address(provider)}. Start it, or set {variable} to its address."
         )
-    if not server.models:
-        raise ModelError(f"The server at {server.address} has no model yet.")
-    if len(server.models) > 1:
-        some = ", ".join(server.specs[:5])
-        raise ModelError(
-            f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
-        )
-    return server.models[0]
+    if len(server.models) == 1:
+        return server.models[0]
+    some = ", ".join(server.specs[:5])
+    several = f"{len(server.models)} models. Name one, as in {some}"
+    raise ModelError(f"The server at {server.address} has {several if some else 'no model yet'}.")
 
 
 def _is_of_another_person(port: int | None) -> bool:
@@ -259,9 +250,7 @@ def chosen_model(settings: Settings) -> Future[str]:
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
     else:
-        threading.Thread(
-            target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True
-        ).start()
+        start_thread("models", lambda: chosen.set_result(first_model() or "demo"))
     return chosen
 
 

@@ -15,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.records import Record, SearchBegin, Usage, UserChat
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.llm.base import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -86,7 +87,7 @@ def context_window(llm: BaseChatModel) -> int | None:
 def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
-    """Read what a call has used from LangChain's chunks; None if nothing was reported."""
+    """Read the usage of a call from LangChain's chunks; None if nothing was reported."""
     if usage is None and "cost_usd" not in metadata:
         return None
     counts: Any = usage or {}
@@ -104,7 +105,7 @@ def reported_usage(
 
 
 def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
-    """Read what a call has used from the end of an answer of our client."""
+    """Read the usage of a call from the end of our client's answer."""
     if end.usage is None:
         return None
     used = Usage(
@@ -168,10 +169,8 @@ def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
 
 def is_priced(llm: BaseChatModel | Tariff) -> bool:
     """Tell whether the cost of a call is known, if only after it."""
-    return (
-        bool(getattr(llm, "reports_cost", False))
-        or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
-    )
+    reports = bool(getattr(llm, "reports_cost", False))
+    return reports or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
 
 
 def model_name(llm: BaseChatModel | Tariff) -> str:
@@ -191,8 +190,6 @@ def is_on_this_machine(llm: BaseChatModel) -> bool:
 
 
 def _is_on_this_machine(provider: str) -> bool:
-    from mahtab_tui.llm.chat_client import is_loopback
-
     return provider == LOCAL or is_loopback(urlsplit(provider).hostname or "")
 
 

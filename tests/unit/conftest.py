@@ -1,4 +1,4 @@
-"""Searches by script, and a `claude` by script, for the unit tests."""
+"""Fixtures of the unit tests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Claude:
 
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
-    """A session without a screen, whose agent is made by the test."""
+    """A session without a screen; the test makes its agent."""
     from tests.agents import Desk  # it loads the models' libraries, which most tests do without
 
     desk = Desk(project)
