@@ -178,7 +178,7 @@ class SearchSkills(_Arguments):
 
 def search_skills(at: Workplace, given: SearchSkills) -> str:
     """Return the skills that match a query, one line each: name and description."""
-    return at.skills.found(given.query, given.limit)
+    return at.skills.describe_matches(given.query, given.limit)
 
 
 class LoadSkill(_Arguments):
@@ -248,7 +248,7 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(read_file, ReadFile),
 )
 
-_OF_SKILLS = ("search_skills", "load_skill")
+_SKILL_TOOLS = ("search_skills", "load_skill")
 
 
 def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
@@ -335,7 +335,7 @@ class Toolset:
         return [
             self.structured(tool, short=True)
             for tool in self.tools.values()
-            if own_skills or tool.name not in _OF_SKILLS
+            if own_skills or tool.name not in _SKILL_TOOLS
         ]
 
     def structured(self, tool: Tool, *, short: bool = False) -> BaseTool:

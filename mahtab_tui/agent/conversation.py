@@ -120,14 +120,14 @@ _ELEMENT = re.compile(
     re.DOTALL,
 )
 """Output is escaped, so it cannot imitate one."""
-_OF = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
+_ENTRY_ID = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "position": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENT = re.compile(
     r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL
 )
-_OF_VARIABLE = re.compile(r" label=\"\$(\w+)\"")
-_OF_CELLS = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
+_VARIABLE_LABEL = re.compile(r" label=\"\$(\w+)\"")
+_CELLS_LABEL = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
 _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
@@ -281,7 +281,7 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
 
     def visible(element: re.Match[str]) -> str:
         entry = ""
-        if (of := _OF.search(element[2])) is not None:
+        if (of := _ENTRY_ID.search(element[2])) is not None:
             entry = tool_entry(of[2]) if of[1] == "call" else _NUMBERED[of[1]](int(of[2]))
         if entry and entry in hidden:
             removed.append(entry)
@@ -302,7 +302,7 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
         return context
 
     def attachment(found: re.Match[str]) -> str:
-        variable, cells = _OF_VARIABLE.search(found[1]), _OF_CELLS.search(found[1])
+        variable, cells = _VARIABLE_LABEL.search(found[1]), _CELLS_LABEL.search(found[1])
         private = variable is not None and variable[1] in hidden.private
         if cells:
             first = int(cells[1])
@@ -314,11 +314,11 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
 
 
 class _Summary(NamedTuple):
-    """A summary of the messages before `end`. of: their hash."""
+    """A summary of the messages before `end`."""
 
     end: int
     text: str
-    of: int
+    messages_hash: int
 
 
 class MessageHistory(Conversation):
@@ -398,7 +398,11 @@ class MessageHistory(Conversation):
 
     def _valid_summary(self) -> _Summary | None:
         summary = self._summary
-        return summary if summary is not None and summary.of == self._hash(summary.end) else None
+        return (
+            summary
+            if summary is not None and summary.messages_hash == self._hash(summary.end)
+            else None
+        )
 
     def _hash(self, end: int) -> int:
         messages = self.as_messages(self._host.hidden, 0, end)

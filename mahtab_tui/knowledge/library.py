@@ -52,7 +52,7 @@ class SkillsIndex:
         self._lock = threading.Lock()
         self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
         self._names = list(self._skills)
-        self._database = _filled(self._skills.values())
+        self._database = _create_index(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
         return self._skills.get(name)
@@ -82,7 +82,7 @@ class SkillsIndex:
         return hits[:limit]
 
 
-def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
+def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     database.execute(
         "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
@@ -126,12 +126,12 @@ class SkillLibrary:
         self._indexed: dict[str, Skill] = {}
         self._indexing = threading.Lock()
         self._reported: set[str] = set()
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
         """Return all skills, as the files are now."""
         with self._lock:
-            if time.monotonic() - self._looked > FRESH:
+            if time.monotonic() - self._checked_at > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills = found
@@ -139,7 +139,7 @@ class SkillLibrary:
                         name: f"{name}: {skill.description}\n{skill.content}"
                         for name, skill in found.items()
                     }
-                self._looked = time.monotonic()
+                self._checked_at = time.monotonic()
             problems = [each for each in self._loader.warnings if each not in self._reported]
             self._reported.update(problems)
             skills = self._skills
@@ -149,7 +149,7 @@ class SkillLibrary:
 
     def invalidate(self) -> None:
         with self._lock:
-            self._looked = float("-inf")
+            self._checked_at = float("-inf")
 
     @property
     def broken(self) -> dict[str, Path | None]:
@@ -182,7 +182,7 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         skills = self.skills()
         if name not in skills:
-            problem = f"There is no skill {name!r}. {self._near(name)}"
+            problem = f"There is no skill {name!r}. {self._suggestion(name)}"
             if any(skill.name == name for skill in self.untrusted):
                 problem = f"The skill {name!r} is the project's, and the user has not trusted it."
             raise SkillNotFound(problem)
@@ -198,7 +198,7 @@ class SkillLibrary:
             parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {files}")
         return "\n\n".join(parts)
 
-    def found(self, query: str, limit: int = 5) -> str:
+    def describe_matches(self, query: str, limit: int = 5) -> str:
         skills = self.skills()
         found = (name for name in self.nearest(query, limit) if name in skills)
         lines = [f"{name}: {skills[name].description}" for name in found]
@@ -229,7 +229,7 @@ class SkillLibrary:
             )
         return text
 
-    def _near(self, name: str) -> str:
+    def _suggestion(self, name: str) -> str:
         skills = self.skills()
         if len(skills) <= _NAMED:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."

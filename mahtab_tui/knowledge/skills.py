@@ -250,7 +250,7 @@ class SkillsLoader:
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         problems: dict[str, Path | None] = {}
-        for folder, project in _distinct(self.folders):  # the strongest first
+        for folder, project in _distinct_folders(self.folders):  # the strongest first
             real = Path(os.path.realpath(folder))
             if project is not None and not real.is_relative_to(os.path.realpath(project)):
                 why = f"is a link out of the project, to {real}, so it is not read"
@@ -295,7 +295,9 @@ def _skill_files(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
+def _distinct_folders(
+    folders: Sequence[Path | ProjectFolder],
+) -> Iterator[tuple[Path, Path | None]]:
     """Yield each real folder once, the last first; the user's own have no project."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()

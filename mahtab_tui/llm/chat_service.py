@@ -46,7 +46,7 @@ class ChatService(BaseChatModel):
     _client: ChatClient = PrivateAttr()
 
     @classmethod
-    def of(cls, service: Service) -> ChatService:
+    def from_service(cls, service: Service) -> ChatService:
         return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
 
     def model_post_init(self, context: Any, /) -> None:

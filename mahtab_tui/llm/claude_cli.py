@@ -99,7 +99,7 @@ class ChatClaudeCLI(BaseChatModel):
             return
         try:
             folder = self._folder()
-            if not self._closed and not self._fitting(system, folder):
+            if not self._closed and not self._matching(system, folder):
                 self._begin(system, folder)
         finally:
             self._one_at_a_time.release()
@@ -162,7 +162,7 @@ class ChatClaudeCLI(BaseChatModel):
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
-        fitting = self._fitting(system, folder)
+        fitting = self._matching(system, folder)
         for process in fitting:
             known = process.sent
             if known and len(known) == len(sent) - 1 and all(map(ClaudeMessage.is_in, sent, known)):
@@ -170,12 +170,12 @@ class ChatClaudeCLI(BaseChatModel):
                 self._processes.append(process)
                 return process, _content(sent[-1].parts)
         waiting = next((process for process in fitting if not process.sent), None)
-        return waiting or self._begin(system, folder), _flattened(sent)
+        return waiting or self._begin(system, folder), _flatten(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _fitting(self, system: str, folder: str) -> list[ClaudeProcess]:
+    def _matching(self, system: str, folder: str) -> list[ClaudeProcess]:
         return [each for each in self._processes if each.matches(system, folder)]
 
     def _begin(self, system: str, folder: str) -> ClaudeProcess:
@@ -295,7 +295,7 @@ def _content(parts: Sequence[str | tuple[str, str]]) -> _Content:
     return blocks
 
 
-def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
+def _flatten(messages: Sequence[ClaudeMessage]) -> _Content:
     """Return a conversation as one message for a new process. No text in it can forge a turn."""
     if len(messages) == 1:
         return _content(messages[0].parts)

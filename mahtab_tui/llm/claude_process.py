@@ -85,9 +85,9 @@ class ClaudeTurn:
         self.window: int | None = None
         self._before = before
         self._login_hint = login_hint
-        self._whole: list[str] = []
-        self._standing = (0, 0)
-        """How much of `streamed` and of `_whole` comes from messages that ended normally."""
+        self._texts: list[str] = []
+        self._finished = (0, 0)
+        """How much of `streamed` and of `_texts` comes from messages that ended normally."""
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
@@ -107,7 +107,7 @@ class ClaudeTurn:
 
     @property
     def text(self) -> str:
-        return "".join(self._whole) or self.streamed
+        return "".join(self._texts) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
         kind = event.get("type")
@@ -155,15 +155,15 @@ class ClaudeTurn:
             self._cut = reason == "max_tokens"
             self._message_usage |= _usage(event.get("usage"))
             if reason != "refusal":
-                self._standing = (len(self.streamed), len(self._whole))
+                self._finished = (len(self.streamed), len(self._texts))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
         """The last message counts only if it ended normally: the CLI repeats a broken stream and
         replaces a refused message."""
         self._streamed_usage += self._message_usage
         self._message_usage = _usage(message.get("usage"))
-        streamed, whole = self._standing
-        del self._whole[whole:]
+        streamed, whole = self._finished
+        del self._texts[whole:]
         if len(self.streamed) > streamed:
             self.streamed = self.streamed[:streamed]
             self.began_anew = True
@@ -180,9 +180,9 @@ class ClaudeTurn:
         self.model = str(message.get("model") or self.model)
         if text:
             # After the token limit the CLI continues in the middle of a sentence.
-            if self._whole and not self._cut:
-                self._whole.append("\n\n")
-            self._whole.append(text)
+            if self._texts and not self._cut:
+                self._texts.append("\n\n")
+            self._texts.append(text)
 
     def _system(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
         kind = event.get("subtype")
@@ -359,7 +359,9 @@ class ClaudeProcess:
         started: Future[subprocess.Popen[bytes]] = Future()
         start = partial(_start, executable, model, system, folder, env)
         # Neither thread refers to this object, so that it can be collected.
-        self._threads = [start_thread("claude", _live, start, started, self._lines, self._errors)]
+        self._threads = [
+            start_thread("claude", _read_events, start, started, self._lines, self._errors)
+        ]
         try:
             self._child = started.result()
         except OSError as error:
@@ -441,7 +443,7 @@ def _start(
         )
 
 
-def _live(
+def _read_events(
     start: Callable[[], subprocess.Popen[bytes]],
     started: Future[subprocess.Popen[bytes]],
     lines: queue.Queue[dict[str, Any] | None],

@@ -166,7 +166,7 @@ def background(
     files, skill_texts = _elements("file", instructions or {}), _elements("skill", loaded or {})
     return {
         "instructions": _INSTRUCTIONS.format(files=files) if files else "",
-        "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
+        "skills": _SKILLS.format(skills=_skill_lines(skills)) if skills else "",
         "loaded-skills": _LOADED.format(loaded=skill_texts) if skill_texts else "",
         "mcp-servers": _SERVERS.format(servers=_server_lines(servers)) if servers else "",
     }
@@ -190,7 +190,7 @@ def _server_lines(servers: Sequence[ListedServer]) -> str:
     shown, room = list[str](), SERVERS_ROOM
     used = ["Tools that were used:", *used] if used else []
     for line in [*lines, *used]:
-        described = _line(line)
+        described = _one_line(line)
         room -= len(described) + 1
         if room < 0:
             break
@@ -200,7 +200,7 @@ def _server_lines(servers: Sequence[ListedServer]) -> str:
     return "\n".join(shown)
 
 
-def _listed(skills: Mapping[str, str]) -> str:
+def _skill_lines(skills: Mapping[str, str]) -> str:
     lines, room = list[str](), SKILLS_ROOM
     for name, description in sorted(skills.items()):
         sentence = _SENTENCE_END.split(description, maxsplit=1)[0]
@@ -265,7 +265,7 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
     """Return the lines by name; lines about others have names that no variable has."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = {
-        v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
+        v.name: _one_line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
         for v in shown[:MAX_VARIABLES]
     }
     if len(shown) > MAX_VARIABLES:
@@ -314,7 +314,7 @@ def render_surroundings(folder: str, python: str, executable: str, host: str = "
         platform_line,
         f"Date: {date.today():%A, %Y-%m-%d}",
     ]
-    return "\n".join(_line(line) for line in lines if line)
+    return "\n".join(_one_line(line) for line in lines if line)
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
@@ -342,24 +342,24 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
         return CORRECT
     asks = ANSWER_IN_FORMAT if _FORMAT.search(question) else ANSWER_FROM_OUTPUT
     asks = asks if printed else ANSWER_FROM_CHANGES
-    return asks.format(question=_repeated(question))
+    return asks.format(question=_shorten_question(question))
 
 
 def closing(question: str, *, failed: bool) -> str:
     """Ask for the last words of an answer; asked to answer after all code has failed, a model
     invents figures."""
-    return CLOSING_FAILED if failed else CLOSING.format(question=_repeated(question))
+    return CLOSING_FAILED if failed else CLOSING.format(question=_shorten_question(question))
 
 
 def write_other_code(question: str) -> str:
-    return WRITE_OTHER_CODE.format(question=_repeated(question))
+    return WRITE_OTHER_CODE.format(question=_shorten_question(question))
 
 
 def correct_figures(figures: Sequence[str]) -> str:
     return CORRECT_FIGURES.format(figures=", ".join(figures[:_MOST_FIGURES]))
 
 
-def _repeated(question: str) -> str:
+def _shorten_question(question: str) -> str:
     return shorten(question, _LONG_QUESTION)
 
 
@@ -374,5 +374,5 @@ def user_turn(
     return "\n\n".join(part for part in parts if part)
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(escape_for_model(text).split("\n"))

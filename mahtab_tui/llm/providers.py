@@ -207,7 +207,7 @@ _ADDRESSES = {
 }
 """Variables that name another address, as in the services' own programs."""
 PROVIDERS = (*SERVICES, *SERVERS)
-_OWN = "openai_compatible"
+_COMPATIBLE = "openai_compatible"
 """Names the key of the service at `base_url`, which must not get the OpenAI key."""
 _DIALECTS: Mapping[str, Dialect] = {
     "anthropic": "anthropic",
@@ -308,7 +308,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
-        return ChatService.of(service)
+        return ChatService.from_service(service)
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -392,7 +392,7 @@ def _key(
 ) -> tuple[str, str]:
     if provider not in PROVIDERS:
         return "", ""
-    name = _OWN if provider == "openai" and base_url else provider
+    name = _COMPATIBLE if provider == "openai" and base_url else provider
     variable = f"{name.upper()}_API_KEY"
     key = os.environ.get(variable) or (api_keys or {}).get(name, "")
     if not key and name in SERVICES:

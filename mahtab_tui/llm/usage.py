@@ -80,7 +80,7 @@ def context_window(llm: BaseChatModel) -> int | None:
     known = getattr(llm, "window", None)
     if isinstance(known, int) or priced_as(llm) == LOCAL:
         return known if isinstance(known, int) else None
-    found = _looked_up(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
+    found = _look_up_price(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
     return None if found is None else found.model.context_window
 
 
@@ -207,11 +207,11 @@ def price(
         return 0.0
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
     cached = {"cache_read_tokens": cache_read_tokens, "cache_write_tokens": cache_creation_tokens}
-    found = _looked_up(provider, model, **counts, **cached)
+    found = _look_up_price(provider, model, **counts, **cached)
     return None if found is None else float(found.total_price)
 
 
-def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
+def _look_up_price(provider: str, model: str, **used: int) -> PriceCalculation | None:
     from genai_prices import Usage, calc_price
 
     provider_id = "openrouter" if "/" in model else provider or None
