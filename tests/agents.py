@@ -63,7 +63,8 @@ class FakeModel(BaseChatModel):
         return "fake"
 
     def pieces(self, messages: list[BaseMessage]) -> Iterable[Any]:
-        return self.script(messages) if callable(self.script) else self.script
+        pieces: Iterable[Any] = self.script(messages) if callable(self.script) else self.script
+        return pieces
 
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
@@ -76,7 +77,7 @@ class FakeModel(BaseChatModel):
                 piece()
                 continue
             fields = {"content": piece} if isinstance(piece, str) else piece
-            chunk = fields if isinstance(fields, BaseMessage) else AIMessageChunk(**fields)
+            chunk = fields if isinstance(fields, AIMessageChunk) else AIMessageChunk(**fields)
             yield ChatGenerationChunk(message=chunk)
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:

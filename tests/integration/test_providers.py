@@ -194,8 +194,8 @@ def calling(protocol: Protocol) -> Reply:
             message = {"role": "assistant", "content": "", "tool_calls": [call]}
             pieces.append(_line(message=message, done=False))
         else:
-            first = {"id": f"id-{index}", "type": "function"}
-            first |= {"function": {"name": name, "arguments": ""}}
+            first: dict[str, Any] = {"id": f"id-{index}", "type": "function"}
+            first["function"] = {"name": name, "arguments": ""}
             rest = ({"function": {"arguments": part}} for part in (written[:5], written[5:]))
             model = protocol.spec.partition(":")[2]
             deltas = ({"index": index, **each} for each in (first, *rest))

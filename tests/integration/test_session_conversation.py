@@ -268,7 +268,7 @@ def join(it: Opened) -> JoinedAgent:
     return it.session.joined_agents.join("codex", lambda sentence: None, None)
 
 
-def serve(it: Opened, guest: JoinedAgent, what: str, args: dict[str, Any]) -> dict[str, Any]:
+def serve(it: Opened, guest: JoinedAgent, what: str, args: dict[str, Any]) -> Any:
     return AgentCalls(it.session).serve(AgentCall(guest, lambda message: None), what, args)
 
 

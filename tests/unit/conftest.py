@@ -32,8 +32,8 @@ class Claude:
     def model(self, **fields: Any) -> ChatClaudeCLI:
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
-        defaults = {"timeout": 20.0, "on_notice": lambda level, text: self.notices.append(text)}
-        self.models.append(ChatClaudeCLI(**defaults | fields))
+        fields.setdefault("on_notice", lambda level, text: self.notices.append(text))
+        self.models.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
         return self.models[-1]
 
 

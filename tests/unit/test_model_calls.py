@@ -63,8 +63,8 @@ def test_final_text_of_the_transport_is_used(kind: type[FakeModel]) -> None:
 
 
 def test_usage_in_two_parts_adds_up(kind: type[FakeModel]) -> None:
-    first = {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9}
-    first |= {"input_token_details": {"cache_read": 4}}
+    first: dict[str, Any] = {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9}
+    first["input_token_details"] = {"cache_read": 4}
     last = {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}
     pieces = [{"content": "", "usage_metadata": each} for each in (first, last)]
     answer = read(kind(script=[pieces[0], "Yes.", pieces[1]]))
