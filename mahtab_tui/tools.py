@@ -252,8 +252,7 @@ _SKILL_TOOLS = ("search_skills", "load_skill")
 
 
 def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
-    """Load all tools, each name once. on_problem: called with a sentence for each unusable
-    plug-in."""
+    """Load all tools. on_problem: called with a sentence for each unusable plug-in."""
     tools = list(BUILTIN)
     # A session in this process adds functions to builtins, which do not count.
     pythons = {

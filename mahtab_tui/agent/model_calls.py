@@ -84,7 +84,7 @@ def pictures_to_send(
 def with_pictures(
     messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
 ) -> list[AnyMessage]:
-    """Add each picture to the first message that names it; say so where it is not sent."""
+    """Add each picture to the first message that names it; note where one is not sent."""
     result: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:

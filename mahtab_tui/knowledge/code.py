@@ -126,7 +126,7 @@ class Matches(NamedTuple):
 
 
 class CodeSearcher:
-    """Searches and reads the text files of one folder; from any thread."""
+    """Searches and reads the text files of one folder, for any thread."""
 
     def __init__(self, code_dir: Path | str = ".") -> None:
         self.folder = Path(code_dir).absolute()

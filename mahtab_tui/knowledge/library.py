@@ -1,4 +1,4 @@
-"""The skills of a session: found, loaded, read again when they change."""
+"""The skills of a session: found, loaded, and reread when they change."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
-"""Up to which all are named if one is missing."""
+"""Up to this number, all skills are named if one is missing."""
 
 
 class SkillNotFound(RuntimeError):
@@ -265,7 +265,7 @@ class SkillsBudgetExceeded(RuntimeError):
 
 
 class LoadedSkills:
-    """Which skills are loaded, for any thread."""
+    """The loaded skills, for any thread."""
 
     def __init__(
         self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None

@@ -33,7 +33,7 @@ def merge_rankings(*rankings: Sequence[str]) -> list[str]:
 
 
 class SemanticIndex:
-    """Ranks texts by their vectors; not on the main thread."""
+    """Ranks texts by their vectors; blocks, so not for the main thread."""
 
     def __init__(
         self, embeddings: Any, mask: Callable[[str], str], on_problem: Callable[[str], None]

@@ -226,7 +226,7 @@ def _error_text(error: Exception, secret: str) -> str:
     if not words and isinstance(error, ServiceError) and not any(_descriptions(error)):
         text = str(error.body or "")
         words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
-    from mahtab_tui.bus.masking import masked  # the first picture does not need it
+    from mahtab_tui.bus.masking import masked  # not needed before the first picture
 
     # Masked before it is cut, which could leave a part of the key.
     line = str(masked(" ".join(words.split()), secret))

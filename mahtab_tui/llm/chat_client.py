@@ -41,9 +41,9 @@ from mahtab_tui.system import start_thread
 
 _PIECE = 65_536
 _IDLE_SECONDS = 30.0
-"""How long an unused connection is kept. Later a router on the way may have forgotten it."""
+"""An unused connection is closed after this time, since a router may have dropped it."""
 _END_SECONDS = 0.2
-"""How long the end of a response is awaited that has nothing more to say."""
+"""Time to wait for the end of a complete response."""
 _LARGEST_JSON = 4_000_000
 
 
@@ -79,7 +79,7 @@ class HttpService:
 
 
 class Exchange:
-    """A request and its response, for one thread; any other may stop it."""
+    """A request and its response, for one thread; other threads may stop it."""
 
     def __init__(self, service: HttpService, timeout: float) -> None:
         self.status = 0
@@ -262,11 +262,11 @@ OnNews = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
-"""Seconds without news before an empty chunk is yielded."""
+"""Seconds of silence before an empty chunk is yielded."""
 _LARGEST_ERROR = 100_000
 _ASKING = 1.0
 _ASK_AGAIN = 30.0
-"""Seconds before a server is asked again that did not answer."""
+"""Seconds before a server that did not answer is asked again."""
 
 
 class ServerFacts(NamedTuple):
@@ -421,7 +421,7 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
 
 
 def _entry(listed: object, model: str) -> Mapping[str, Any]:
-    """Return what a list says of a model; a server with one model takes any name for it."""
+    """Return a model's entry in a list; a server with one model accepts any name for it."""
     models = as_mapping(listed).get("data")
     entries = [as_mapping(each) for each in models] if isinstance(models, list) else []
     only = entries[0] if len(entries) == 1 else {}

@@ -17,7 +17,7 @@ Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
 _ANSWER_TOKENS = 32_000
-"""Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
+"""A limit that all models of Anthropic accept; a request must name one."""
 
 
 class TokenUsage(NamedTuple):
@@ -25,7 +25,7 @@ class TokenUsage(NamedTuple):
     written: int
     from_cache: int
     to_cache: int = 0
-    """Written to the cache, which costs more; part of those read."""
+    """Tokens read that were written to the cache, which costs more."""
 
 
 class ToolCallPiece(NamedTuple):
@@ -42,11 +42,11 @@ class AnswerEnd(NamedTuple):
     usage: TokenUsage | None
     cost: object = None
     reasoning_details: Sequence[Mapping[str, Any]] = ()
-    """The model's thinking in the service's form, to be sent back with the calls of tools."""
+    """The model's thinking in the service's form, to be sent back with its tool calls."""
 
 
 class ChatChunk(NamedTuple):
-    """News of an answer; an empty one is a sign that nothing has come for a moment."""
+    """A piece of an answer; an empty one if nothing has arrived for a moment."""
 
     text: str = ""
     reasoning: str = ""
@@ -254,13 +254,13 @@ def _new_call_id() -> str:
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
-    """Join the pieces of reasoning that belong together; their texts follow one another."""
+    """Join the consecutive pieces of one thought."""
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
         last = known[-1] if known else {}
         if not known or any(last.get(name) != piece.get(name) for name in ("type", "index")):
-            # Ids of OpenAI's answers are forgotten there before they could be sent back.
+            # OpenAI forgets these ids before they could be sent back.
             if str(piece.get("id")).startswith("rs_"):
                 piece = {name: value for name, value in piece.items() if name != "id"}
             known.append(dict(piece))
@@ -386,7 +386,7 @@ def messages_body(
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Results of tools are the user's, and must stand together in the message after their calls."""
+    """Tool results are the user's, and must all be in the message after their calls."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
@@ -396,7 +396,7 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         elif blocks:  # empty messages are rejected
             turns.append({"role": role, "content": blocks})
     if len(turns) > 1 and turns[-1]["role"] == "user":
-        # A conversation that has gone on will go on: the service keeps it only on request.
+        # A conversation that continued will continue; the service caches it only on request.
         turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     return turns
 
@@ -452,7 +452,7 @@ class AnthropicAnswer(Answer):
             self.usage = self._usage()
         elif kind == "message_stop":
             self.ended = True
-        else:  # an error, a sign of life, or something newer
+        else:  # an error, a ping, or something newer
             self._note_model(event)
 
     def end(self) -> AnswerEnd:
@@ -512,4 +512,4 @@ PROTOCOLS: Mapping[Dialect, type[Answer]] = {
     "anthropic": AnthropicAnswer,
     "ollama": OllamaAnswer,
 }
-"""Other dialects are of `CompletionAnswer`."""
+"""Other dialects use `CompletionAnswer`."""

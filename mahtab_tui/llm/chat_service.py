@@ -97,7 +97,7 @@ class ChatService(BaseChatModel):
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
         if (choice := options.get("tool_choice")) is not None:
             options["tool_choice"] = _tool_choice(choice)
-        # A stopped answer has a chunk, too.
+        # LangChain needs a chunk even if the answer is stopped.
         yield ChatGenerationChunk(message=AIMessageChunk(content=""))
         for chunk in self._client.stream([*map(_to_client_message, messages)], **options):
             yield ChatGenerationChunk(message=self._message(chunk))

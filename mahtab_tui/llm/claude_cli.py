@@ -1,5 +1,4 @@
-"""Claude through the `claude` CLI with the user's login: persistent processes; text and pictures,
-no tools."""
+"""Claude through the `claude` CLI with the user's login: persistent processes, without tools."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ from mahtab_tui.llm.claude_process import (
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
-"""Conversations that are kept open: the user's, and that of its summaries. Each takes about 215
-MB."""
+"""Open conversations: the user's, and that of its summaries. Each takes about 215 MB."""
 _CHECK_STOP = 0.1
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
@@ -136,7 +134,7 @@ class ChatClaudeCLI(BaseChatModel):
             except ModelError as error:  # its usage is still counted
                 failure = error
             except BaseException:
-                # What the process knows is now uncertain.
+                # The process may not know the conversation.
                 self._drop(process)
                 raise
             process.spent = turn.spent
@@ -180,7 +178,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     def _begin(self, system: str, folder: str) -> ClaudeProcess:
         for waiting in [each for each in self._processes if not each.sent]:
-            self._drop(waiting)  # the question that it was started for did not come
+            self._drop(waiting)  # it was started for another question
         while len(self._processes) >= self.processes:
             self._processes.pop(0).close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)

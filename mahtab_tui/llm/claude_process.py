@@ -65,7 +65,7 @@ class Thought(NamedTuple):
 class ProcessTotals(NamedTuple):
     cost: float
     usage: Counter[str]
-    """Tokens, by the service's names; `input_tokens` are those that the cache did not have."""
+    """Tokens, by the service's names; `input_tokens` were not in the cache."""
 
 
 NOTHING_SPENT = ProcessTotals(0.0, Counter())
@@ -252,8 +252,7 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 
 def login_hint(*, use_api_key: bool) -> str:
-    """Return a hint for when the login is not accepted: where requests go, or which key was not
-    used."""
+    """Return a hint for a rejected login: where requests go, or which key was not used."""
     if has_gateway():
         return f"Requests go to the gateway in {_GATEWAY}."
     if _is_withheld(use_api_key):
@@ -297,12 +296,11 @@ _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": 
 """Overrides the user's settings, since their output style would affect every answer, even
 checks."""
 _MOST_TURNS = "3"
-"""The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in
-another turn."""
+"""The CLI answers a tool call by an error, and the model continues in another turn."""
 _LONGEST_ERROR = 10_000
 RETRIES = 4
 REACTION = 2.0
-"""Seconds that the process gets to react to an interrupt, and then to SIGTERM."""
+"""Seconds for the process to react to an interrupt, and then to SIGTERM."""
 
 
 def environment(
@@ -367,7 +365,7 @@ class ClaudeProcess:
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
         self._threads.append(start_thread("claude", _read_errors, self._child, self._errors))
-        # Ends the process even without `close`, also when the interpreter exits.
+        # Also if `close` is not called, or the interpreter exits.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def matches(self, system: str, folder: str) -> bool:
@@ -380,7 +378,7 @@ class ClaudeProcess:
     def ask(self, content: str | list[dict[str, Any]]) -> None:
         """Send a question on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
-            # What is left of the last turn, such as an answer to a control request.
+            # Left over from the last turn, such as an answer to a control request.
             while self.next_event(0) is not None:
                 pass
         message = {"role": "user", "content": content}
@@ -426,7 +424,7 @@ class ClaudeProcess:
 def _start(
     executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tie_to_parent`)."""
+    """Start the process on the thread that it must not outlive (see `tie_to_parent`)."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SIDE = 1_568
 """Pixels of the longer side; Claude scales larger pictures down to this, other models to less."""
 MOST = 10
-"""Pictures in one call; of more, the newest."""
+"""Pictures in one call: the newest."""
 LARGEST_FILE = 50_000_000
 _LARGEST_SENT = 1_500_000
 """A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
@@ -29,7 +29,7 @@ _MAGIC = re.compile(
 HEAD = 16
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
-"""Tried for a JPEG until it is small enough; with the last one even noise is."""
+"""Tried for a JPEG until it is small enough; with the last, even noise is."""
 
 
 class PictureError(Exception):

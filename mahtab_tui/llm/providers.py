@@ -99,7 +99,7 @@ def server_address(provider: str) -> str:
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
-    """Ask a provider's server for its models; None if it does not answer as such a server does."""
+    """Ask a provider's server for its models; None if there is no such server."""
     from mahtab_tui.llm.chat_client import HttpService, fetch_json
 
     address = server_address(provider)
@@ -139,10 +139,10 @@ def find_servers(seconds: float) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of a server's first model; empty if there is none. Other people's
-    servers are left out."""
+    """Return the full name of a server's first model; empty if there is none. Other users'
+    servers are skipped."""
     for server in find_servers(_LIMIT):
-        if server.models and not _is_of_another_person(urlsplit(server.address).port):
+        if server.models and not _is_of_another_user(urlsplit(server.address).port):
             return server.specs[0]
     return ""
 
@@ -162,8 +162,8 @@ def only_model(provider: str) -> str:
     raise ModelError(f"The server at {server.address} has {several if some else 'no model yet'}.")
 
 
-def _is_of_another_person(port: int | None) -> bool:
-    """Tell whether another person of this machine listens at a port. Only Linux says so."""
+def _is_of_another_user(port: int | None) -> bool:
+    """Tell whether another user of this machine listens at a port; only Linux tells."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]

@@ -102,7 +102,7 @@ _COMMON_WORDS = frozenset(
     " number of on out overview print row rows s see show summarise summarize summary tell text than that the their them there these they this"
     " value values was were what when where which who why will with without word words you your".split()
 )
-"""They change nothing in the answer to a question; a search does not look for them."""
+"""These words do not change the answer to a question; a search ignores them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")

@@ -41,7 +41,7 @@ are unknown."""
 _MANY = 1_000
 _MOST = 32_000
 _BYTES_PER_TOKEN = 3
-"""UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
+"""UTF-8 bytes: safe for English (four), code and Chinese (three)."""
 _FRAME = 10
 _PICTURE = 3_400
 """Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
@@ -168,7 +168,7 @@ def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
 
 
 def is_priced(llm: BaseChatModel | Tariff) -> bool:
-    """Tell whether the cost of a call is known, if only after it."""
+    """Tell whether the cost of a call is known, at least after it."""
     reports = bool(getattr(llm, "reports_cost", False))
     return reports or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
 
