@@ -251,23 +251,23 @@ BUILTIN: tuple[Tool, ...] = (
 _SKILL_TOOLS = ("search_skills", "load_skill")
 
 
-def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
+def load_tools(on_problem: Callable[[str], None]) -> dict[str, Tool]:
     """Load all tools. on_problem: called with a sentence for each unusable plug-in."""
-    tools = list(BUILTIN)
+    tools = {tool.name: tool for tool in BUILTIN}
     # A session in this process adds functions to builtins, which do not count.
     pythons = {
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
-    used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
+    used = {*pythons, *NAMES, *(name for tool in BUILTIN for name in tool.names)}
     for entry in sorted(entry_points(group="mahtab_tui.tools")):
         loaded = _load_plugin(entry)
         if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
             loaded = f"cannot be used: a function {min(twice)} already exists."
         if isinstance(loaded, str):
             on_problem(f"The tool {entry.name} ({entry.value}) {loaded}")
-            continue
-        used.update(loaded.names)
-        tools.append(loaded)
+        else:
+            used.update(loaded.names)
+            tools[loaded.name] = loaded
     return tools
 
 
@@ -300,11 +300,7 @@ class Toolset:
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
-        self._on_problem = on_problem
-        self._tools = Lazy(self._load)
-
-    def _load(self) -> dict[str, Tool]:
-        return {tool.name: tool for tool in load_tools(self._on_problem)}
+        self._tools = Lazy(lambda: load_tools(on_problem))
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -315,8 +311,7 @@ class Toolset:
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
     ) -> str:
         """Run a tool and return its result. Raises `ToolError`."""
-        tool = self.tools.get(name)
-        if tool is None:
+        if (tool := self.tools.get(name)) is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         cancelled = cancelled or threading.Event()
         at = Workplace(self._code, self.skills, self.loaded, cancelled)

@@ -359,8 +359,6 @@ class MessageHistory(Conversation):
     ) -> list[AnyMessage]:
         """Return the messages for a new question, reduced to `limit` tokens."""
         room = limit - estimate_size([system])
-        if self._fits(room):
-            return self.messages
         questions = self.questions(self._host.hidden)
         if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
@@ -370,10 +368,9 @@ class MessageHistory(Conversation):
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
-        if starts and starts[0] > start:
-            failure = self._summarise(summariser, starts[0], turn)
-            if failure:
-                self._warn(f"Summarising failed ({failure}). The next question tries again.")
+        is_needed = bool(starts) and starts[0] > start
+        if is_needed and (failure := self._summarise(summariser, starts[0], turn)):
+            self._warn(f"Summarising failed ({failure}). The next question tries again.")
         return self.messages
 
     def _sent_from(self, start: int) -> list[AnyMessage]:
@@ -398,11 +395,9 @@ class MessageHistory(Conversation):
 
     def _valid_summary(self) -> _Summary | None:
         summary = self._summary
-        return (
-            summary
-            if summary is not None and summary.messages_hash == self._hash(summary.end)
-            else None
-        )
+        if summary is None or summary.messages_hash != self._hash(summary.end):
+            return None
+        return summary
 
     def _hash(self, end: int) -> int:
         messages = self.as_messages(self._host.hidden, 0, end)

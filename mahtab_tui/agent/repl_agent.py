@@ -61,9 +61,8 @@ class _Turn:
 
     def run(self, graph: ReplGraph) -> None:
         given: Any = dict(self._state)
-        stream: Any = graph.stream(
-            given, {"recursion_limit": RECURSION_LIMIT}, stream_mode=["updates", "custom"]
-        )
+        limit: Any = {"recursion_limit": RECURSION_LIMIT}
+        stream: Any = graph.stream(given, limit, stream_mode=["updates", "custom"])
         try:
             for mode, data in stream:
                 try:
@@ -78,8 +77,7 @@ class _Turn:
         except BaseException:
             self._end("failed")
             raise
-        failure = self._state["failure"]
-        if failure:
+        if failure := self._state["failure"]:
             emit(self._host.log, Notice(failure, level="error"))
         self._end("failed" if failure else "stopped" if self._state["stopped"] else "done")
 
@@ -251,10 +249,10 @@ class ReplAgent:
 
     def prepare(self) -> None:
         """Prepare a model that then answers sooner. Waits. Raises `ModelError`."""
-        nodes = self._nodes
-        if isinstance(nodes.llm, Preparable):
+        llm = self._nodes.llm
+        if isinstance(llm, Preparable):
             (system,) = masked_messages([self._system_message()], self._host.secrets)
-            nodes.llm.prepare(str(system.text))
+            llm.prepare(str(system.text))
 
     def stop(self) -> None:
         self._host.cancelled.set()

@@ -121,13 +121,12 @@ class Exchange:
             raise ModelError(BROKE_OFF) from None
 
     def body(self, limit: int) -> bytes:
-        parts, size = [], 0
+        body = bytearray()
         for piece in self.pieces():
-            parts.append(piece)
-            size += len(piece)
-            if size > limit:
+            body += piece
+            if len(body) > limit:
                 break
-        return b"".join(parts)[:limit]
+        return bytes(body[:limit])
 
     def finish(self) -> None:
         """Keep the connection for another request if the response has ended, or else close it."""

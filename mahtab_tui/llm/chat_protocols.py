@@ -56,19 +56,17 @@ class ChatChunk(NamedTuple):
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Cut a stream into lines. Raises `ModelError` for one that is too long."""
-    parts: list[bytes] = []
-    size = 0
+    begun = bytearray()
     for piece in pieces:
         *whole, rest = piece.split(b"\n")
         for line in whole:
-            yield b"".join([*parts, line])
-            parts, size = [], 0
-        parts.append(rest)
-        size += len(rest)
-        if size > LONGEST_LINE:
+            yield bytes(begun + line)
+            begun.clear()
+        begun += rest
+        if len(begun) > LONGEST_LINE:
             raise ModelError(NOT_AN_ANSWER)
-    if size:
-        yield b"".join(parts)
+    if begun:
+        yield bytes(begun)
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:

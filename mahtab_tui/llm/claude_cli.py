@@ -106,7 +106,7 @@ class ChatClaudeCLI(BaseChatModel):
         self._stopped.set()
 
     def close(self) -> None:
-        self._stopped.set()
+        self.stop()
         self._closed = True
         for process in list(self._processes):
             process.close()
@@ -241,13 +241,16 @@ class ChatClaudeCLI(BaseChatModel):
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
         usage = turn.usage
-        cached = usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]
-        read, written = usage["input_tokens"] + sum(cached), usage["output_tokens"]
+        from_cache, to_cache = (
+            usage["cache_read_input_tokens"],
+            usage["cache_creation_input_tokens"],
+        )
+        read, written = usage["input_tokens"] + from_cache + to_cache, usage["output_tokens"]
         counts = {
             "input_tokens": read,
             "output_tokens": written,
             "total_tokens": read + written,
-            "input_token_details": dict(zip(("cache_read", "cache_creation"), cached, strict=True)),
+            "input_token_details": {"cache_read": from_cache, "cache_creation": to_cache},
         }
         return _chunk(response_metadata=metadata, usage_metadata=counts)
 
