@@ -188,10 +188,6 @@ class Conversation:
                 return index
         return len(self._messages)
 
-    def turn_before(self, index: int) -> int | None:
-        before = reversed(self._messages[:index])
-        return next((message.turn for message in before if message.role == "user"), None)
-
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
@@ -420,7 +416,8 @@ class MessageHistory(Conversation):
         before = estimate_size(self.messages)
         self._summary = _Summary(end, text, self._hash(end))
         after = estimate_size(self.messages)
-        last = self.turn_before(end)
+        stored = reversed(self._messages[:end])
+        last = next((message.turn for message in stored if message.role == "user"), None)
         part = "the beginning of the conversation"
         if last is not None:
             part = f"the conversation up to question {last}"
