@@ -402,4 +402,10 @@ class ReplAgent:
         )
 
 
-create_repl_agent = ReplAgent
+if TYPE_CHECKING:
+    create_repl_agent = ReplAgent
+else:
+
+    def create_repl_agent(*args: Any, **options: Any) -> ReplAgent:
+        """Create an agent for a session; the arguments are those of `ReplAgent`."""
+        return ReplAgent(*args, **options)

@@ -257,7 +257,7 @@ def _certificates() -> ssl.SSLContext:
     return context
 
 
-OnNews = Callable[[ChatChunk | ModelError | None], object]
+OnChunk = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
@@ -302,7 +302,7 @@ class ChatClient:
         self._service = HttpService(address, headers)
         self._facts: ServerFacts | None = None
         self._ask_at = 0.0
-        self._running: dict[Exchange, OnNews] = {}
+        self._running: dict[Exchange, OnChunk] = {}
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
@@ -313,18 +313,18 @@ class ChatClient:
         try:
             while True:
                 try:
-                    news = arrived.get(timeout=_SILENCE)
+                    item = arrived.get(timeout=_SILENCE)
                 except queue.Empty:
-                    news = ChatChunk()
-                if news is None:
+                    item = ChatChunk()
+                if item is None:
                     return
-                if isinstance(news, ModelError):
-                    raise news
-                yield news
+                if isinstance(item, ModelError):
+                    raise item
+                yield item
         finally:
             exchange.stop()
 
-    def start(self, messages: Sequence[Message], put: OnNews, **options: Any) -> Exchange:
+    def start(self, messages: Sequence[Message], put: OnChunk, **options: Any) -> Exchange:
         """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
         its place."""
         options = {name: value for name, value in options.items() if value is not None}
@@ -353,7 +353,7 @@ class ChatClient:
                 self._facts = _server_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
-    def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
+    def _read(self, exchange: Exchange, body: object, put: OnChunk) -> None:
         answer = self._protocol()
         try:
             if not self._key.isascii() or not self._key.isprintable():
