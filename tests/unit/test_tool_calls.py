@@ -295,6 +295,13 @@ def test_written_call_is_parsed(text: str) -> None:
     assert rest in ("", "Let me see.")
 
 
+def test_written_calls_have_different_ids() -> None:
+    call = '{"name": "read_file", "arguments": {}}'
+    text = f"```json\n[{call}, {call}]\n```\n```json\n{call}\n```"
+    _, found = parse_written_calls(text, TOOLS)
+    assert [call["id"] for call in found] == ["written_0", "written_1", "written_2"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
