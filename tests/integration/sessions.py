@@ -72,4 +72,8 @@ class Opened:
         return self.session.cells.run(expression).output.strip()
 
 
+def texts(it: Opened, tag: str) -> list[str]:
+    return [record.text for record in it.store.records if record.tag == tag]
+
+
 OpenSession = Callable[..., Opened]

@@ -84,9 +84,7 @@ def test_variables_have_one_line_each_without_private_ones() -> None:
 
 
 def test_many_variables_are_counted() -> None:
-    lines = render_variables(
-        [variable(f"v{number}") for number in range(70)], max_vars=50
-    ).splitlines()
+    lines = render_variables([variable(f"v{number}") for number in range(70)]).splitlines()
     assert len(lines) == 51
     assert lines[-1] == "… and 20 more"
 
