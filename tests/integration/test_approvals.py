@@ -279,9 +279,7 @@ def test_read_only_code_runs_while_the_model_plans(open_session: OpenSession) ->
     assert it.value("'total' in globals()") == "False"
 
 
-def test_plan_code_needing_more_is_refused_with_the_reason(
-    open_session: OpenSession,
-) -> None:
+def test_plan_code_needing_more_is_refused_with_the_reason(open_session: OpenSession) -> None:
     it = open_session("Write.\n\n```python\nopen('made', 'w')\n```\n", PROPOSED, undo_steps=0)
     it.session.info.set_planning(True)
     it.session.submit("ask", "plan it")
@@ -362,9 +360,7 @@ def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     ] == [True]
 
 
-def test_each_block_is_reviewed_and_keep_all_ends_reviews(
-    open_session: OpenSession,
-) -> None:
+def test_each_block_is_reviewed_and_keep_all_ends_reviews(open_session: OpenSession) -> None:
     it = open_session(TWO, "Done.", approval="review")
     ask(it)
     it.session.approvals.answer(waiting(it).request, Decision("all"))
@@ -411,9 +407,7 @@ def test_external_side_effects_are_named_in_the_review(open_session: OpenSession
     end(it)
 
 
-def test_cell_run_meanwhile_is_shown_before_both_are_undone(
-    open_session: OpenSession,
-) -> None:
+def test_cell_run_meanwhile_is_shown_before_both_are_undone(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Then not.", approval="review")
     ask(it)
     request = waiting(it).request
@@ -429,9 +423,7 @@ def test_cell_run_meanwhile_is_shown_before_both_are_undone(
     assert it.value("items, 'mine' in globals()") == "([1], False)"
 
 
-def test_undo_during_another_cell_is_refused_and_asks_again(
-    open_session: OpenSession,
-) -> None:
+def test_undo_during_another_cell_is_refused_and_asks_again(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     request = waiting(it).request
@@ -452,9 +444,7 @@ def test_undo_during_another_cell_is_refused_and_asks_again(
     assert it.value("items") == "[1, 2]"
 
 
-def test_undo_from_elsewhere_is_refused_during_a_review(
-    open_session: OpenSession,
-) -> None:
+def test_undo_from_elsewhere_is_refused_during_a_review(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     review = waiting(it)
@@ -500,9 +490,7 @@ def test_in_process_kernel_asks_first(tmp_path: Path) -> None:
     desk.session.close()
 
 
-def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
-    open_session: OpenSession,
-) -> None:
+def test_kernel_reset_during_a_review_leaves_nothing_to_undo(open_session: OpenSession) -> None:
     it = open_session(APPEND, "Done.", approval="review")
     ask(it)
     request = waiting(it).request

@@ -165,14 +165,7 @@ def test_variable_is_attached_as_its_description(cells: Cells) -> None:
     assert "return 2 * n" in function.text
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "@~\0/notes",
-        "@~\ud800/notes",
-        "@notes.txt:9",
-    ],
-)
+@pytest.mark.parametrize("question", ["@~\0/notes", "@~\ud800/notes", "@notes.txt:9"])
 def test_unavailable_attachment_is_explained_and_the_question_asked(
     cells: Cells, project: Path, question: str
 ) -> None:
@@ -330,9 +323,7 @@ def test_private_variables_and_values_derived_from_them_are_not_described(
     assert {"raised: list = 1 item", "HOLDER: list = 1 item"} <= set(text.split("\n"))
 
 
-def test_all_descriptions_together_stay_within_the_limit(
-    open_session: OpenSession,
-) -> None:
+def test_all_descriptions_together_stay_within_the_limit(open_session: OpenSession) -> None:
     it = open_session()
     it.run(
         "import pandas as pd\nfor n in range(20): globals()[f'table{n}'] = pd.DataFrame({f'column {c}': ['value'] for c in range(40)})"

@@ -96,10 +96,7 @@ def test_unapproved_code_is_an_event_in_json(
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_code_with_hidden_characters_is_not_run(
-    approval: str,
-    project: Path,
-    replay: Callable[..., str],
-    capsys: pytest.CaptureFixture[str],
+    approval: str, project: Path, replay: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     hiding = replay(f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```", "In words.")
     assert make_it(hiding, approval=approval, reflection="never") == ANSWERED
@@ -131,10 +128,7 @@ def test_hidden_characters_of_code_are_made_visible(
     ],
 )
 def test_demo_without_an_answer_is_a_failure(
-    question: str,
-    code: int,
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
+    question: str, code: int, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
     assert (
@@ -195,9 +189,7 @@ def paid(it: Opened) -> float:
     )
 
 
-def test_question_costs_add_up_and_the_session_continues(
-    open_session: OpenSession,
-) -> None:
+def test_question_costs_add_up_and_the_session_continues(open_session: OpenSession) -> None:
     it = open_session(priced("Yes."), max_usd=1.0)
     for number in range(1, 4):
         it.session.submit("ask", f"question {number}")

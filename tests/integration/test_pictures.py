@@ -249,9 +249,7 @@ def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: P
         cells.kernel.inspect("drawn")
 
 
-def test_figures_are_drawn_and_undrawable_ones_become_text(
-    cells: Cells,
-) -> None:
+def test_figures_are_drawn_and_undrawable_ones_become_text(cells: Cells) -> None:
     cells.run(
         "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
         "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"

@@ -297,9 +297,7 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
     doors.session.close()
 
 
-def test_marking_withholds_earlier_output_and_unmarking_restores_it(
-    service: Service,
-) -> None:
+def test_marking_withholds_earlier_output_and_unmarking_restores_it(service: Service) -> None:
     doors = open_doors(service)
     doors.run(MAKE, "show()", "2 + 2")
     before = doors.ask("Before?")

@@ -156,9 +156,7 @@ def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
     ]
 
 
-def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
-    open_session: OpenSession,
-) -> None:
+def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
     wait_for(lambda: it.session.stop() == "cell")
@@ -264,9 +262,7 @@ def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     assert changes[0]["summary"] == "'Ada'"
 
 
-def test_kernel_killed_while_idle_is_replaced_with_one_notice(
-    open_session: OpenSession,
-) -> None:
+def test_kernel_killed_while_idle_is_replaced_with_one_notice(open_session: OpenSession) -> None:
     it = open_session()
     pid = int(it.run("import os; x = os.getpid(); x").text)
     it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
@@ -308,9 +304,7 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_overwritten_output_is_sent_in_its_final_form(
-    open_session: OpenSession,
-) -> None:
+def test_overwritten_output_is_sent_in_its_final_form(open_session: OpenSession) -> None:
     it = open_session("It is done.", COMPLETE)
     ended = it.run(
         "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0"

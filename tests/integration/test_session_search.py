@@ -73,9 +73,7 @@ class Needle:
 """
 
 
-def test_answer_has_the_type_requested_by_the_cell(
-    open_session: OpenSession,
-) -> None:
+def test_answer_has_the_type_requested_by_the_cell(open_session: OpenSession) -> None:
     wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
     right = {
         "match": r"the answer\[0\]\.line must be an integer",
@@ -100,9 +98,7 @@ def test_answer_has_the_type_requested_by_the_cell(
     )
 
 
-def test_cell_gives_instructions_and_prints_the_turns(
-    open_session: OpenSession,
-) -> None:
+def test_cell_gives_instructions_and_prints_the_turns(open_session: OpenSession) -> None:
     right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
     it = open_session(right, "```python\nFINAL('a')\n```")
     output = ask(
@@ -301,12 +297,10 @@ def opened(open_session: OpenSession, code: str) -> Opened:
     return it
 
 
-def test_tools_run_in_the_kernel_and_change_its_variables(
-    open_session: OpenSession,
-) -> None:
+def test_tools_run_in_the_kernel_and_change_its_variables(open_session: OpenSession) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
     output = it.run(
-        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
+        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]"
     ).text
     assert output.endswith("True\n")
     assert output.count("noted line") == 6
@@ -315,9 +309,7 @@ def test_tools_run_in_the_kernel_and_change_its_variables(
     )
 
 
-def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
-    open_session: OpenSession,
-) -> None:
+def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(open_session: OpenSession) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
     assert (
         "note failed: TypeError: note() missing 1 required positional argument: 'line'"
@@ -326,9 +318,7 @@ def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
     assert "a tool cannot be named '<lambda>'" in it.run("rlm('Note', log, tools=[lambda: 1])").text
 
 
-def test_interrupting_the_cell_ends_a_hanging_tool(
-    open_session: OpenSession,
-) -> None:
+def test_interrupting_the_cell_ends_a_hanging_tool(open_session: OpenSession) -> None:
     it = opened(open_session, "hang()")
     it.session.submit("python", "rlm('Hang', log, tools=[hang])")
     it.store.wait(tags.RLM_REPL_IN)
@@ -338,9 +328,7 @@ def test_interrupting_the_cell_ends_a_hanging_tool(
     assert it.run(f"{OVER.format('hang')}\n'over'").text == "'over'\n"
 
 
-def test_kernel_killed_meanwhile_leaves_no_waiting_calls(
-    open_session: OpenSession,
-) -> None:
+def test_kernel_killed_meanwhile_leaves_no_waiting_calls(open_session: OpenSession) -> None:
     it = opened(open_session, "while True:\n    pass")
     before = set(threading.enumerate())
 

@@ -39,13 +39,7 @@ class Bench:
             read_notebook(path) if path.exists() else new_notebook(path), rewritable=saved
         )
         self.notebook = Notebook(
-            self.log,
-            Inbox(self.log),
-            unused,
-            self.secrets,
-            file,
-            past,
-            lambda: everything,
+            self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything
         )
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None

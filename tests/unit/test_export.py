@@ -20,12 +20,7 @@ from markdown_it import MarkdownIt
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.entries import (
-    Conversation,
-    NothingToExport,
-    Selected,
-    select,
-)
+from mahtab_tui.export.entries import Conversation, NothingToExport, Selected, select
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
@@ -444,10 +439,7 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
         record
         for record in past
         if isinstance(record, records.NotebookFile | records.NotebookWritten)
-    ] == [
-        OPENED,
-        records.NotebookWritten(digest="f", time=3.0),
-    ]
+    ] == [OPENED, records.NotebookWritten(digest="f", time=3.0)]
 
 
 @given(LINES, LINES, LINES)

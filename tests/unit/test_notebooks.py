@@ -147,11 +147,7 @@ def test_long_session_is_resumed_with_all_its_records(
     later = open_bench(path, last, everything=all_of_it)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
-    assert sources(path)[3:] == [
-        "early = 1",
-        "late = 2",
-        "last = 3",
-    ]
+    assert sources(path)[3:] == ["early = 1", "late = 2", "last = 3"]
 
 
 def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
@@ -325,11 +321,7 @@ def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench)
     it = open_bench(path := write(made, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
-    assert [cell.id for cell in read(path).cells] == [
-        "cell-1",
-        "cell-1-2",
-        "cell-1-3",
-    ]
+    assert [cell.id for cell in read(path).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
 
 
 # Notebooks that are kept up to date while the session goes on.

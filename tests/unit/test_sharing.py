@@ -45,9 +45,7 @@ def texts(feed: Feed) -> list[str]:
     return [record.text for record in list(feed.queue) if record is not None]
 
 
-def test_watcher_gets_the_past_without_streams_and_then_everything_new(
-    log: logging.Logger,
-) -> None:
+def test_watcher_gets_the_past_without_streams_and_then_everything_new(log: logging.Logger) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
     emit(log, tags.USER_REPL_OUT, "whole", cell=1)
@@ -106,9 +104,7 @@ PAST = [
 
 
 @pytest.mark.parametrize("same_kernel", [False, True])
-def test_past_of_a_resumed_session_has_no_running_entries(
-    same_kernel: bool,
-) -> None:
+def test_past_of_a_resumed_session_has_no_running_entries(same_kernel: bool) -> None:
     feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
     seen = [record for record in feed.queue if record is not None]
     ended = [record.cell for record in seen if isinstance(record, ReplOut)]
@@ -151,9 +147,7 @@ ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step"
 
 def guests_of(log: logging.Logger) -> JoinedAgents:
     return JoinedAgents(
-        log,
-        UserRequests(),
-        SessionInfo(log, load_settings(model="claude"), "moon", "claude"),
+        log, UserRequests(), SessionInfo(log, load_settings(model="claude"), "moon", "claude")
     )
 
 

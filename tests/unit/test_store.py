@@ -28,12 +28,7 @@ from mahtab_tui.session.agent import load_messages
 from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
-from mahtab_tui.store.sqlite import (
-    MemoryStore,
-    SqliteStore,
-    list_sessions,
-    load_records,
-)
+from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.namespace import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
@@ -339,14 +334,7 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"pid": "x", "since": 2}',
-        b'{"pid": 1, "since": 1e300}',
-        b"\xff" * 100,
-    ],
+    [b"", b"{", b"[]", b'{"pid": "x", "since": 2}', b'{"pid": 1, "since": 1e300}', b"\xff" * 100],
 )
 def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")

@@ -218,11 +218,7 @@ def test_a_stopped_answer_is_marked_once() -> None:
 
 
 def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
-    transcript = folded(
-        answer("Half", cut=True),
-        entered("x"),
-        ended("1\n", cut=True),
-    )
+    transcript = folded(answer("Half", cut=True), entered("x"), ended("1\n", cut=True))
     assert isinstance(words := transcript.entries[0], Words)
     assert words.mark == "cut off"
     assert cell_of(transcript).status == "cut off"
@@ -319,12 +315,7 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch.setattr(fold, "BUDGET", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
-        transcript.fold(
-            [
-                entered("x", number),
-                ended("a line\n" * 100, number, status="ok"),
-            ]
-        )
+        transcript.fold([entered("x", number), ended("a line\n" * 100, number, status="ok")])
     cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
     assert [len(cell.output) for cell in cells] == [40, 40, 40, 40, 100]
     assert cells[0].output.omitted == 60
@@ -347,10 +338,7 @@ def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
 
 
 def test_clearing_leaves_running_cells() -> None:
-    transcript = folded(
-        record(tags.NOTICE, "gone", level="info"),
-        entered("long()"),
-    ).copy_running()
+    transcript = folded(record(tags.NOTICE, "gone", level="info"), entered("long()")).copy_running()
     transcript.fold([printed("more\n")])
     assert outline(transcript) == [("code", "long()")]
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
@@ -400,14 +388,7 @@ def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
 
 def test_overwritten_output_matches_its_full_record() -> None:
     transcript = Transcript(since=0.0)
-    transcript.fold(
-        [
-            entered("bars()"),
-            printed("one\ntwo"),
-            printed("\x1b["),
-            printed("A\rONE"),
-        ]
-    )
+    transcript.fold([entered("bars()"), printed("one\ntwo"), printed("\x1b["), printed("A\rONE")])
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
