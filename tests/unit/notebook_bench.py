@@ -1,4 +1,4 @@
-"""A notebook over a bus, and what happens to it."""
+"""A notebook on a bus, for tests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import NotebookCell, Record, emit
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.writing import new_notebook
+from mahtab_tui.export.writing import new_notebook as new_file
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import Notebook
 from tests.notebooks import write
@@ -35,9 +35,8 @@ class Bench:
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
         unused: Any = None
-        file = replace(
-            read_notebook(path) if path.exists() else new_notebook(path), rewritable=saved
-        )
+        file = read_notebook(path) if path.exists() else new_file(path)
+        file = replace(file, rewritable=saved)
         self.notebook = Notebook(
             self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything
         )
@@ -77,13 +76,6 @@ def notices(it: Bench) -> list[str]:
 
 
 def story(tmp_path: Path) -> Path:
-    return write(
-        nbformat.v4.new_notebook(
-            cells=[
-                nbformat.v4.new_markdown_cell("# Title"),
-                nbformat.v4.new_code_cell("x = 1"),
-                nbformat.v4.new_code_cell("x + 1"),
-            ]
-        ),
-        tmp_path / "it.ipynb",
-    )
+    """Write a small notebook."""
+    cells = [new_markdown_cell("# Title"), new_code_cell("x = 1"), new_code_cell("x + 1")]
+    return write(new_notebook(cells=cells), tmp_path / "it.ipynb")
