@@ -225,11 +225,10 @@ def _split(new: list[Node]) -> list[Node]:
 
 
 def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
-    if file.form == "script":
-        return _as_text(file.form, content)
-    now, read = (
-        HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content)
-    )
+    form, texts = file.form, (content, file.content)
+    if form == "script":
+        return _as_text(form, content)
+    now, read = (HEADER.sub("", _as_text(form, each), count=1) for each in texts)
     return preserve_lines(file.text, read, now)
 
 
@@ -239,13 +238,13 @@ def _as_text(form: str, content: Node) -> str:
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return cell_source(made[0]) if made else ""
-    is_script = form == "script"
-    filters = {"jupytext": {"notebook_metadata_filter": "-all"}}
-    metadata = filters if is_script else content["metadata"]
+    metadata = content["metadata"]
+    if form == "script":
+        form, metadata = "py:percent", {"jupytext": {"notebook_metadata_filter": "-all"}}
     cells = [{**cell, "source": cell_source(cell)} for cell in made]
     notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": cells})
     try:
-        return str(jupytext.writes(notebook, fmt="py:percent" if is_script else form))
+        return str(jupytext.writes(notebook, fmt=form))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 

@@ -139,8 +139,8 @@ class SessionState(BaseModel):
         over = self.globals_ns if self.kernel is None else self.kernel
         if (session := self._session) is None or self._over is not over:
             self.close()
-            given = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
-            settings = load_settings(approval="auto", **given)
+            options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
+            settings = load_settings(approval="auto", **options)
             kernel = self.kernel or InProcessKernel(self.globals_ns)
             session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
             self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
@@ -172,6 +172,6 @@ class _Listener(logging.Handler):
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
-    """Run a cell in a session's namespace; returns its output, including value or traceback, and
-    whether it failed. The cell is stopped with an error after 10,000 characters of output."""
+    """Run a cell in a session's namespace; returns its output, with value or traceback, and whether
+    it failed. After 10,000 characters of output, the cell stops with an error."""
     return session.run_code(code)

@@ -165,21 +165,17 @@ class Notebook(logging.Handler):
         self._ended = False
         self.confirmed = not file.language
         """Whether the user has agreed to run cells of another language."""
-        for record in reversed(past):
-            if isinstance(record, records.NotebookFile):
-                self._resume(file, record, past)
-                break
+        self._resume(file, past)
 
-    def _resume(
-        self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
-    ) -> None:
+    def _resume(self, file: NotebookFile, past: Sequence[Record]) -> None:
         """Continue with a file that this session opened earlier, unless another program has changed
         it."""
-        written = next(
-            record
-            for record in reversed(past)
-            if isinstance(record, records.NotebookWritten | records.NotebookFile)
-        )
+        kinds = records.NotebookFile | records.NotebookWritten
+        marks = [record for record in past if isinstance(record, kinds)]
+        files = [mark for mark in marks if isinstance(mark, records.NotebookFile)]
+        if not files:
+            return
+        opened, written = files[-1], marks[-1]
         other = str(file.path) != (written.file or opened.file)
         if other or file.digest != written.digest:
             self._first = opened.first + opened.cells
@@ -249,14 +245,8 @@ class Notebook(logging.Handler):
             kind = cell["cell_type"]
             emit(self._log, records.NotebookCell(cell_source(cell), position=number, kind=kind))
             for output in cell_outputs(cell):
-                stored = records.NotebookOutput(
-                    output.text,
-                    position=number,
-                    kind=output.kind,
-                    mime=output.mime,
-                    data=output.data,
-                )
-                emit(self._log, stored)
+                about = output._asdict()
+                emit(self._log, records.NotebookOutput(about.pop("text"), position=number, **about))
 
     def stored_output(self, number: int) -> str | None:
         """Return the stored output of a cell, if it still exists."""
@@ -322,8 +312,7 @@ class Notebook(logging.Handler):
             result = self._cells.run(source, position=number)
             if result.status is Status.OK:
                 return
-            cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
-            if cancelled:
+            if cancelled := sum(self._inbox.cancel(item) is not None for item in waiting.values()):
                 how = "failed" if result.status is Status.ERROR else f"was {result.status}"
                 count = f"{cancelled:,} cells" if cancelled > 1 else "the cell"
                 text = f"Notebook cell {number} {how}, so {count} after it did not run."

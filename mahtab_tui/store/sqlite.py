@@ -44,20 +44,13 @@ class MemoryStore:
             self.partials[key] = record
 
     def output(self, cell: int) -> str | None:
-        outputs = (
-            record for record in reversed(self.records) if isinstance(record, records.ReplOut)
-        )
-        return next(
-            (record.text for record in outputs if record.cell == cell and not record.late), None
-        )
+        outputs = [record for record in self.records if isinstance(record, records.ReplOut)]
+        texts = [record.text for record in outputs if record.cell == cell and not record.late]
+        return texts[-1] if texts else None
 
     def pictures(self, cell: int) -> list[str]:
-        shown = (
-            record
-            for record in self.records
-            if isinstance(record, records.Display) and record.cell == cell
-        )
-        return [record.data for record in shown if record.mime in records.PICTURES]
+        shown = [record for record in self.records if isinstance(record, records.Display)]
+        return [each.data for each in shown if each.cell == cell and each.mime in records.PICTURES]
 
     def everything(self) -> list[Record]:
         return list(self.records)
@@ -102,7 +95,8 @@ _SURROUNDINGS = (
 )
 """Records before anything happens. They are written with the first other record."""
 
-INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_TOUCH = "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
 """Invalid JSON would fail the query."""
 _OUTPUT = (
@@ -206,23 +200,20 @@ class SqliteStore:
                 return
             with self._writing() as connection:
                 rows = [(self.session, *_columns(each)) for each in (*self._surroundings, record)]
-                connection.executemany(INSERT, rows)
+                connection.executemany(_INSERT, rows)
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
                 start = " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
                 first = encode_text(start) if is_input else ""
                 replaces = isinstance(record, records.UserChat) and record.turn == 1
-                connection.execute(
-                    "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?",
-                    (record.time or time.time(), replaces, first, self.session),
-                )
+                values = (record.time or time.time(), replaces, first, self.session)
+                connection.execute(_TOUCH, values)
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
         with self._lock, self._writing() as connection:
             if record is None:
-                connection.execute(
-                    "delete from partial where session = ? and key = ?", (self.session, key)
-                )
+                query = "delete from partial where session = ? and key = ?"
+                connection.execute(query, (self.session, key))
             else:
                 row = (self.session, key, *_columns(record))
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
@@ -279,7 +270,7 @@ class SqliteStore:
             for row, left in _unfinished_streams(connection, self.session):
                 if not (self.cells_go_on and isinstance(left, records.ReplOut)):
                     values = _columns(left) if left else row
-                    connection.execute(INSERT, (self.session, *values))
+                    connection.execute(_INSERT, (self.session, *values))
             connection.execute("delete from partial where session = ?", (self.session,))
 
     def _disconnect(self) -> None:
@@ -321,16 +312,8 @@ def list_sessions(
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
     id, name, folder, started, last, count, first, title = row
-    return SessionRow(
-        decode_text(id),
-        decode_text(name),
-        decode_text(folder),
-        _moment(started),
-        _moment(last),
-        count,
-        decode_text(first or ""),
-        decode_text(title or ""),
-    )
+    id, name, folder, first, title = map(decode_text, (id, name, folder, first or "", title or ""))
+    return SessionRow(id, name, folder, _moment(started), _moment(last), count, first, title)
 
 
 def _moment(value: object) -> float:
