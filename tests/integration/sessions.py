@@ -96,7 +96,9 @@ class Opened:
     def model_messages(self) -> str:
         return str(self.session.agent.agent.messages)
 
-    def join_agent(self, on_frame: Callable[[Any], object] = id) -> Callable[..., Any]:
+    def join_agent(
+        self, on_frame: Callable[[Any], None] = lambda frame: None
+    ) -> Callable[..., Any]:
         """Let another program's agent join, and return a function that serves its calls."""
         agent = self.session.joined_agents.join("codex", lambda sentence: None, None)
         calls = AgentCalls(self.session)

@@ -174,7 +174,7 @@ def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
 
 
 def paid(it: Opened) -> float:
-    return sum(record.cost for record in it.store.of(tags.USAGE))
+    return float(sum(record.cost for record in it.store.of(tags.USAGE)))
 
 
 def test_question_costs_add_up_and_the_session_continues(open_session: OpenSession) -> None:

@@ -186,7 +186,7 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
     it.run(f"mine = {KEY!r}")
     for answer in (
         serve("contents", seen=True),
-        serve("evaluate", code=f"{PRINT_KEY}\nkey"),
+        serve("evaluate", code=f"{PRINT_KEY}\n{KEY!r}\nkey"),
         frames,
         serve("inspect", name="key"),
         serve("inspect", name="mine"),

@@ -325,7 +325,7 @@ def test_resumed_session_with_restarted_turn_numbers_keeps_old_answers() -> None
 def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
     def cell(number: int, status: str, tag: str = tags.USER_REPL_IN) -> list[Record]:
         out = tags.USER_REPL_OUT if tag == tags.USER_REPL_IN else tags.ASSISTANT_REPL_OUT
-        attrs = {"cell": number, "party": "x", "turn": 1, "step": number, "block": 0}
+        attrs: Any = {"cell": number, "party": "x", "turn": 1, "step": number, "block": 0}
         return [
             record(tag, f"c{number}", **attrs),
             record(out, "E\n", **attrs, status=status, kinds=[["traceback", 2]]),
