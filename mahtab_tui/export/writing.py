@@ -17,7 +17,7 @@ from nbformat.v4.rwbase import split_lines
 
 from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import ASIDES, NothingToExport, Selected
+from mahtab_tui.export.entries import ANNOTATIONS, NothingToExport, Selected
 from mahtab_tui.export.notebook import (
     METADATA_OF_NEW,
     SCHEMES,
@@ -63,7 +63,7 @@ def render(selected: Selected, ending: str) -> str:
         filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
         made.metadata = {"jupytext": filters}
         return str(jupytext.writes(made, fmt="md"))
-    entries = [entry for entry in selected.entries if not isinstance(entry, ASIDES)]
+    entries = [entry for entry in selected.entries if not isinstance(entry, ANNOTATIONS)]
     made = notebook(selected._replace(entries=entries))
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
@@ -153,7 +153,7 @@ def new_notebook(path: Path) -> NotebookFile:
 def merge_content(
     file: NotebookFile,
     ran: Mapping[int, Cell],
-    besides: Sequence[Entry],
+    additions: Sequence[Entry],
     selected: Selected,
     mask: Callable[[str], str],
 ) -> Node:
@@ -164,7 +164,7 @@ def merge_content(
         for index, cell in enumerate(file.cells)
     ]
     ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
-    new = _split(list(cells(selected._replace(entries=besides), ids)))
+    new = _split(list(cells(selected._replace(entries=additions), ids)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
     elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
@@ -254,17 +254,17 @@ def preserve_lines(original: str, read: str, now: str) -> str:
     the library writes it."""
     if now == read:
         return original
-    theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
-    if theirs == before or max(len(theirs), len(before), len(after)) > _MOST:
+    source, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
+    if source == before or max(len(source), len(before), len(after)) > _MOST:
         return now
-    spelt = SequenceMatcher(None, before, theirs, autojunk=False).get_opcodes()
+    opcodes = SequenceMatcher(None, before, source, autojunk=False).get_opcodes()
 
-    def as_theirs(start: int, end: int) -> list[str]:
+    def source_lines(start: int, end: int) -> list[str]:
         lines: list[str] = []
-        for tag, first, last, their_first, their_last in spelt:
+        for tag, first, last, source_first, source_last in opcodes:
             within = start <= first and last <= end and (first < end or first == len(before))
             if tag != "equal" and within:
-                lines += theirs[their_first:their_last]
+                lines += source[source_first:source_last]
             else:
                 lines += before[max(start, first) : min(end, last)]
         return lines
@@ -273,5 +273,5 @@ def preserve_lines(original: str, read: str, now: str) -> str:
     return "".join(
         line
         for tag, start, end, first, last in changes
-        for line in (as_theirs(start, end) if tag == "equal" else after[first:last])
+        for line in (source_lines(start, end) if tag == "equal" else after[first:last])
     )

@@ -319,7 +319,7 @@ class SessionAgent:
             party=self.party,
             limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
-            given_up=self.cancelled.is_set,
+            is_cancelled=self.cancelled.is_set,
             allowed=self._allowed_private,
             lock=lock,
             turn=request.turn,

@@ -462,7 +462,7 @@ class _AgentCell:
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
-                begun=self._on_begin,
+                on_begin=self._on_begin,
                 listener=self._on_output,
                 allowed=self.allowed,
                 lock=self.lock,

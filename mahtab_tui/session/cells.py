@@ -153,18 +153,18 @@ class Cells:
         limit: int | None = None,
         nested: bool = False,
         bounded: BoundedCell | None = None,
-        begun: Callable[[int], None] = lambda cell: None,
+        on_begin: Callable[[int], None] = lambda cell: None,
         listener: OnOutput | None = None,
-        given_up: Callable[[], bool] = lambda: False,
+        is_cancelled: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. begun: called with its number. listener: gets the output, in
-        addition to the bus. given_up: asked after waiting for another agent's cell. allowed:
+        """Run a cell to its end. on_begin: called with its number. listener: gets the output, in
+        addition to the bus. is_cancelled: asked after waiting for another agent's cell. allowed:
         private variables whose use does not withhold the output. attrs: fields of its records."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
-            if given_up():
+            if is_cancelled():
                 why = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
             with self._number_lock:
@@ -183,7 +183,7 @@ class Cells:
                 lock=lock,
             )
             emit(self._log, started)
-            begun(cell)
+            on_begin(cell)
             run = execute if bounded is None else partial(bounded.run, execute)
             result = self._follow_cell(started, run, nested, allowed)
             assert result is not None

@@ -77,7 +77,7 @@ def add_recovered_output(
             )
             sentence = f"The kernel ended in cell {cell} while no screen was open."
             ended = Notice(sentence, level="warning", time=time.time())
-            store.cells_go_on = True
+            store.cells_continue = True
             store.append(record)
             store.append(ended)
             # The last record lists what was restored.

@@ -19,7 +19,7 @@ from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
-    ASIDES,
+    ANNOTATIONS,
     Conversation,
     NothingToExport,
     Selected,
@@ -399,16 +399,16 @@ class Notebook(logging.Handler):
         conversation = self._conversation
         if self._secrets.may_redact:
             conversation.mask_texts(self._secrets.redact_for_model)
-        ran, besides = dict[int, Cell](), list[Entry]()
+        ran, additions = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
-            if isinstance(entry, ASIDES):
+            if isinstance(entry, ANNOTATIONS):
                 continue
             if not has_run(entry) or (entry.status and entry.cell_number not in numbers):
-                besides.append(entry)
+                additions.append(entry)
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(besides, "", conversation.private)
+        selected = Selected(additions, "", conversation.private)
         redact = self._secrets.redact_for_model
-        return writing.merge_content(self._file, ran, besides, selected, redact)
+        return writing.merge_content(self._file, ran, additions, selected, redact)

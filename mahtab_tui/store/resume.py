@@ -51,7 +51,7 @@ def save_target(session: str, megabytes: int) -> SaveTarget | None:
     if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
         return None
     try:
-        _above().mkdir(mode=0o700, parents=True, exist_ok=True)
+        _namespaces().mkdir(mode=0o700, parents=True, exist_ok=True)
         return SaveTarget(str(_folder(session)), _key().hex(), megabytes)
     except OSError:  # the store reports that the home folder is not writable
         return None
@@ -72,17 +72,17 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
-def _above() -> Path:
+def _namespaces() -> Path:
     return home_folder() / "namespaces"
 
 
 def _folder(session: str) -> Path:
-    return _above() / f"session-{quote(session, safe='')}"
+    return _namespaces() / f"session-{quote(session, safe='')}"
 
 
 def _key() -> bytes:
     """Return the key that signs this user's saved variables. Raises `OSError`."""
-    path = _above() / "key"
+    path = _namespaces() / "key"
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
     with contextlib.suppress(FileExistsError):
@@ -146,7 +146,7 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     """Open a session. Raises `SessionNotFound`, or `LockedElsewhere` if another program has it
     open."""
     try:
-        own = lock_session(row.id)
+        lock = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
         marks, files, written = (
             records_with_tag(database(), row.id, kind.tag)
@@ -167,14 +167,14 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     follows = variables and is_saved(row.id)
     what = "variables follow." if follows else "variables were not. Re-run what you need."
     past.append(_notice(f"Conversation restored; {what}{_about_cut_answer(past)}"))
-    store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own)
+    store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=lock)
     return store, row.name, past
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
     """Return the past records of a session whose kernel was reattached. cell: the running cell; 0
     for none."""
-    store.cells_go_on = True
+    store.cells_continue = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
         records.pop()
@@ -224,7 +224,7 @@ def remove_session(row: SessionRow) -> None:
         how = f"Stop it first: mahtab-tui sessions stop {id}"
         raise SessionNotFound(f"Session {id} has a kernel in the background. {how}")
     try:
-        own = lock_session(id)
+        lock = lock_session(id)
     except LockedElsewhere as error:
         holder = error.holder.sentence_part()
         raise SessionNotFound(f"The session {id} is open ({holder}). Close it first.") from None
@@ -234,8 +234,8 @@ def remove_session(row: SessionRow) -> None:
         for _, _, path in recovered_output(id):
             path.unlink(missing_ok=True)
     finally:
-        if own is not None:
-            own.release()
+        if lock is not None:
+            lock.release()
 
 
 def _notice(text: str, level: str = "info") -> Record:

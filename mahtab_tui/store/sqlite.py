@@ -184,7 +184,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self.has_written = False
-        self.cells_go_on = False
+        self.cells_continue = False
         """Whether cells of an earlier program are still running: they send their output again."""
         self._surroundings: list[Record] = []
 
@@ -268,7 +268,7 @@ class SqliteStore:
         )
         if not self.has_written:
             for row, left in _unfinished_streams(connection, self.session):
-                if not (self.cells_go_on and isinstance(left, records.ReplOut)):
+                if not (self.cells_continue and isinstance(left, records.ReplOut)):
                     values = _columns(left) if left else row
                     connection.execute(_INSERT, (self.session, *values))
             connection.execute("delete from partial where session = ?", (self.session,))
