@@ -98,7 +98,7 @@ def read_notebook(path: Path) -> NotebookFile:
         if not stat.S_ISREG(status.st_mode):
             raise NotebookError(f"{shown} is not a regular file.")
         if status.st_size > MOST_BYTES:
-            size, most = (f"{bytes / 1e6:,.0f} MB" for bytes in (status.st_size, MOST_BYTES))
+            size, most = (f"{each / 1e6:,.0f} MB" for each in (status.st_size, MOST_BYTES))
             raise NotebookError(f"{shown} has {size}; a notebook may have at most {most}.")
         content = path.read_bytes()
     except FileNotFoundError:

@@ -114,7 +114,6 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent with a unique name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}

@@ -48,8 +48,7 @@ ACTIVITY = 1_000
 _LONGEST = 64_000
 
 
-def _record(value: object) -> object:
-    return from_json(value) if isinstance(value, dict) else value
+_AS_RECORD = BeforeValidator(lambda value: from_json(value) if isinstance(value, dict) else value)
 
 
 class Message(TypedDict):
@@ -69,8 +68,8 @@ class SessionState(BaseModel):
     )
     """The caller's own dictionary, not a copy. Empty if the kernel is another process."""
     messages: list[Message] = Field(default_factory=list)
-    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
-        Field(default_factory=list, repr=False)
+    repl_activity: list[Annotated[Record, PlainSerializer(as_json), _AS_RECORD]] = Field(
+        default_factory=list, repr=False
     )
     """Cells with their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)

@@ -113,7 +113,6 @@ def partial_mention(text: str) -> PartialMention | None:
 LONGEST = 60_000
 """Maximum characters of an attachment."""
 _MOST_BYTES = 50_000_000
-"""Maximum bytes to read from a file."""
 
 
 def format_size(count: float) -> str:
@@ -286,7 +285,7 @@ class Attachments:
 
     def _find_path(self, mention: Mention) -> _Found | None:
         info = self._kernel.info()
-        here = " on this machine" * bool(info.host)
+        where = " on this machine" * bool(info.host)
         folder = Path(info.local_folder)
         try:
             named = folder / os.path.expanduser(mention.name)
@@ -298,12 +297,12 @@ class Attachments:
         except (OSError, ValueError):
             # It may be a handle or a decorator; a slash or a suffix means that it is a file.
             if "/" in mention.name or "." in mention.name.strip("."):
-                raise NotAttached(f"no such file{here}") from None
+                raise NotAttached(f"no such file{where}") from None
             return None
         if not stat.S_ISREG(about.st_mode):
             raise NotAttached("not a file")
         arrow = f"→ {link_to}, " * bool(link_to)
-        words = f"{arrow}{size or format_size(about.st_size)}{here}"
+        words = f"{arrow}{size or format_size(about.st_size)}{where}"
         chip = MentionChip(mention.label, words, picture=size is not None)
 
         def load() -> Attachment:

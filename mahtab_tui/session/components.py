@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.bus.logger import setup_logging
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Decision
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent import SessionAgent
@@ -92,7 +93,7 @@ class Components:
     frontend: Frontend
     by_program: bool
     no_trace: bool
-    kernel: MaskedKernel
+    kernel: Kernel
 
     def __init__(self, session: Session) -> None:
         backend = session.backend.get()
@@ -110,7 +111,8 @@ class Components:
             begin(log)
         same_kernel = backend.kernel.was_reattached
         self.prompt.resume(past, same_kernel=same_kernel)
-        self.kernel = MaskedKernel(backend.kernel, self.secrets)
+        self.masked = MaskedKernel(backend.kernel, self.secrets)
+        self.kernel = self.masked
         self.info = SessionInfo(log, settings, session.name, session.first_model.result())
         self.inbox = Inbox(log)
         self.approvals: UserRequests[Decision] = UserRequests()

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,7 +135,7 @@ class KernelControl:
 
     def __init__(self, parts: Components) -> None:
         self._parts = parts
-        self._kernel = parts.kernel
+        self._kernel = parts.masked
 
     def kill(self) -> None:
         self._on_thread("The kernel could not be killed", self._kernel.kill)
@@ -143,10 +144,8 @@ class KernelControl:
         self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
 
     def activate(self, python: str) -> None:
-        def work() -> None:
-            self._parts.cells.change_kernel(lambda: self._kernel.activate(python))
-
-        self._on_thread("The interpreter was not changed", work)
+        change = partial(self._kernel.activate, python)
+        self._on_thread("The interpreter was not changed", self._parts.cells.change_kernel, change)
 
     def move(self, address: str) -> None:
         """Switch to a kernel at another address; empty for this machine."""
@@ -171,12 +170,12 @@ class KernelControl:
         self._on_thread("Nothing was redone", self._parts.undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._on_thread("Nothing was marked", lambda: self._parts.private.mark(name, private))
+        self._on_thread("Nothing was marked", self._parts.private.mark, name, private)
 
-    def _on_thread(self, failure: str, work: Callable[[], object]) -> None:
+    def _on_thread(self, failure: str, work: Callable[..., object], *args: object) -> None:
         def guarded() -> None:
             try:
-                work()
+                work(*args)
             except KernelError as error:
                 emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
 

@@ -63,8 +63,6 @@ each call."""
 
 
 class Models:
-    """Creates the session's models."""
-
     def __init__(self, parts: Components) -> None:
         self._parts = parts
 

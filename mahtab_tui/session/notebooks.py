@@ -50,8 +50,8 @@ _FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
 def parse_export(typed: str, session_name: str) -> Path:
     """Raises `ExportError`."""
     # The name may come from an untrusted file, and must not lead to another folder.
-    own = Path(session_name).name.lstrip("~.") or "session"
-    file = os.path.expanduser(typed.strip().strip("\"'") or f"{own}.ipynb")
+    name = Path(session_name).name.lstrip("~.") or "session"
+    file = os.path.expanduser(typed.strip().strip("\"'") or f"{name}.ipynb")
     if not file.lower().endswith(ENDINGS):
         raise ExportError(f"{_FORMATS} {file} has none of them.")
     return Path(file)

@@ -95,11 +95,11 @@ class KernelTools:
             done(_CELL_ENDED)
 
 
-def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
+def parse_tools(values: Iterable[Any]) -> list[DescribedTool]:
     """Parse descriptions from the kernel. Raises `ValueError`."""
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
-        for name, signature, doc in given
+        for name, signature, doc in values
     ]
     for tool in tools:
         if why := name_problem(tool.name):
@@ -298,8 +298,8 @@ class Searches:
         emit(self._log, record)
 
 
-def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(name), int(start), int(end)) for name, start, end in given)
+def _parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(name), int(start), int(end)) for name, start, end in values)
 
 
 def _read_text(file: Path) -> str:

@@ -55,7 +55,6 @@ class Broadcast(logging.Handler):
         self._past: deque[Record] = deque()
         self._open_streams: dict[str, deque[Stream]] = {}
         self._characters = 0
-        """Size of `_past`."""
         self._feeds: set[Feed] = set()
         for record in past:
             self._store(record)
@@ -244,8 +243,6 @@ LARGEST = 64 * 1024 * 1024
 
 
 class AgentService:
-    """Serves the agents of a session."""
-
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
         self.session = session

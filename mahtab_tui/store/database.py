@@ -234,10 +234,10 @@ def lock_session(session: str) -> SessionLock | None:
         else:
             made = SessionLock(path, descriptor)
             if file_identity(path) == made._identity:  # not released between the two calls
-                own = Holder(os.getpid(), time.time())
+                holder = Holder(os.getpid(), time.time())
                 with contextlib.suppress(OSError):  # a full disk; the lock works without the text
                     os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, json.dumps(own._asdict()).encode(), 0)
+                    os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
                 return made
             os.close(descriptor)
     return None

@@ -84,7 +84,6 @@ def folder_word(project: str | bytes) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return the start and end of a text."""
     return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
 
 
@@ -123,8 +122,8 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
                 break
             if pause:
                 time.sleep(pause * (time.monotonic() - began))
-        left = connection.execute(f"select distinct session {_NEW}", (upto(),)).fetchall()
-    return len(left)
+        behind = connection.execute(f"select distinct session {_NEW}", (upto(),)).fetchall()
+    return len(behind)
 
 
 def _upto(file: str, index: sqlite3.Connection) -> int:
@@ -181,7 +180,6 @@ def delete_session(path: Path, session: str) -> None:
 
 
 SHOWN = 300
-"""Records in a preview."""
 LONGEST = 20_000
 """Characters of a text in a preview at most, because rendering long Markdown would block the
 screen."""

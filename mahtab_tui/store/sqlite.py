@@ -132,8 +132,6 @@ YEAR_10000 = 253_402_300_800.0
 
 
 class SessionRow(NamedTuple):
-    """A session in a list."""
-
     id: str
     name: str
     project: str
@@ -162,7 +160,7 @@ class RecordPage(NamedTuple):
 
 
 class SqliteStore:
-    """The records of one session. The first record opens the file, so that an empty session leaves
+    """The records of one session. The first one opens the file, so that an empty session leaves
     nothing behind."""
 
     def __init__(
@@ -261,15 +259,13 @@ class SqliteStore:
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and the unfinished streams of a killed program as records,
         before their keys are reused."""
-        now = time.time()
-        connection.execute(
-            "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
-            (self.session, encode_text(self._name), encode_text(self._project), now, now),
-        )
+        query = "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)"
+        name, project, now = encode_text(self._name), encode_text(self._project), time.time()
+        connection.execute(query, (self.session, name, project, now, now))
         if not self.has_written:
-            for row, left in _unfinished_streams(connection, self.session):
-                if not (self.cells_continue and isinstance(left, records.ReplOut)):
-                    values = _columns(left) if left else row
+            for row, stream in _unfinished_streams(connection, self.session):
+                if not (self.cells_continue and isinstance(stream, records.ReplOut)):
+                    values = _columns(stream) if stream else row
                     connection.execute(_INSERT, (self.session, *values))
             connection.execute("delete from partial where session = ?", (self.session,))
 
@@ -328,13 +324,12 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
     with opened(path) as connection:
         rows = connection.execute(query, (session, limit)).fetchall()
-        (earlier,) = connection.execute(
-            "select count(*) from record where session = ? and number < ?",
-            (session, rows[-1][0] if rows else 0),
-        ).fetchone()
-        left_over = _unfinished_streams(connection, session)
+        count = "select count(*) from record where session = ? and number < ?"
+        first = rows[-1][0] if rows else 0
+        (earlier,) = connection.execute(count, (session, first)).fetchone()
+        unfinished = _unfinished_streams(connection, session)
     read: list[tuple[int, Record]] = []
-    unreadable = 0
+    unreadable = [record for _, record in unfinished].count(None)
     for number, *row in reversed(rows):
         try:
             record = decoded(tuple(row))
@@ -342,11 +337,8 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
             unreadable += 1
         else:
             read += [] if record is None else [(number, record)]
-    for number, (_, left) in enumerate(left_over, rows[0][0] + 1 if rows else 1):
-        if left is None:
-            unreadable += 1
-        else:
-            read.append((number, left))
+    for number, (_, stream) in enumerate(unfinished, rows[0][0] + 1 if rows else 1):
+        read += [] if stream is None else [(number, stream)]
     return RecordPage(read, unreadable, earlier)
 
 
@@ -355,15 +347,11 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
     now = time.time()
     with opened(path) as connection, transaction(connection):
         connection.execute(_COPY, (copy, records.NotebookFile.tag, session, before, before))
-        connection.execute(
-            "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
-            (copy, now, now, session),
-        )
+        query = "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?"
+        connection.execute(query, (copy, now, now, session))
         if before is None:  # a partial copy may lack the question that the title comes from
-            connection.execute(
-                "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
-                (copy, session),
-            )
+            query = "insert or ignore into digest (session, title) select ?, title from digest where session = ?"
+            connection.execute(query, (copy, session))
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
@@ -371,4 +359,4 @@ def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
         "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
     )
     found = map(readable_record, fetched(path, query, (session, tag)))
-    return [record for record in found if record is not None]
+    return list(filter(None, found))
