@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 import threading
 import time
@@ -15,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.records import Approval, Decision, Notice, ReplIn, emit
+from mahtab_tui.bus.records import Approval, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell, name_cells
-from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
+from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
 
 COLOURS = 4
@@ -90,12 +90,10 @@ class JoinedAgent:
 class JoinedAgents:
     """All agents of a session. Any thread may call this."""
 
-    def __init__(
-        self, log: logging.Logger, approvals: UserRequests[Decision], info: SessionInfo
-    ) -> None:
-        self._log = log
-        self._approvals = approvals
-        self._info = info
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._approvals = parts.approvals
+        self._info = parts.info
         self._lock = threading.Lock()
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.conversation import Cell, Entry
-from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
+from mahtab_tui.bus.masking import MASK, PrivateTexts, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
@@ -29,13 +29,12 @@ from mahtab_tui.export.entries import (
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL, load_records
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
     from mahtab_tui.store.sqlite import SessionRow
 
@@ -120,27 +119,20 @@ class Notebook(logging.Handler):
     """A notebook and the results of its cells, updated from records. Any thread may call it."""
 
     def __init__(
-        self,
-        log: logging.Logger,
-        inbox: Inbox,
-        cells: Cells,
-        secrets: Secrets,
-        file: NotebookFile,
-        past: Sequence[Record] = (),
-        everything: Callable[[], Sequence[Record]] = tuple,
+        self, parts: Components, file: NotebookFile, everything: Callable[[], Sequence[Record]]
     ) -> None:
-        """past: the last records of a resumed session. everything: returns all stored records; may
-        raise `StoreError`."""
+        """everything: returns all stored records; may raise `StoreError`."""
         super().__init__()
+        past = parts.past
         if past:
             try:
                 past = everything() or past
             except StoreError as error:
-                warn(log, str(error))
-        self._log = log
-        self._inbox = inbox
-        self._cells = cells
-        self._secrets = secrets
+                warn(parts.log, str(error))
+        self._log = parts.log
+        self._inbox = parts.inbox
+        self._cells = parts.cells
+        self._secrets = parts.secrets
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)

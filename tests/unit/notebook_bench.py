@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -34,12 +35,12 @@ class Bench:
         self.secrets = Secrets(lambda: secrets)
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
-        unused: Any = None
         file = read_notebook(path) if path.exists() else new_file(path)
         file = replace(file, rewritable=saved)
-        self.notebook = Notebook(
-            self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything
+        parts: Any = SimpleNamespace(
+            log=self.log, inbox=Inbox(self.log), cells=None, secrets=self.secrets, past=past
         )
+        self.notebook = Notebook(parts, file, lambda: everything)
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.received: list[Record] = []

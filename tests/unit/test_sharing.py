@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,7 +157,8 @@ def bus() -> Iterator[logging.Logger]:
 
 def joined_agents(log: logging.Logger) -> JoinedAgents:
     info = SessionInfo(log, load_settings(model="claude"), "moon", "claude")
-    return JoinedAgents(log, UserRequests(), info)
+    parts: Any = SimpleNamespace(log=log, approvals=UserRequests(), info=info)
+    return JoinedAgents(parts)
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
