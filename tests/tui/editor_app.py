@@ -191,6 +191,11 @@ def wait_a_second(pilot: Pilot[None]) -> None:
     app_of(pilot).clock.now += 1
 
 
+async def press_later(pilot: Pilot[None], *keys: str) -> None:
+    wait_a_second(pilot)
+    await pilot.press(*keys)
+
+
 def static_text(pilot: Pilot[Any], selector: str) -> str:
     return str(pilot.app.screen.query_one(selector, Static).content)
 
@@ -204,7 +209,7 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     pause = 0.01
     while not holds():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "condition not met in time"
         await pilot.pause(pause)
         pause = min(1.5 * pause, 0.1)
 
