@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import FindRow
@@ -32,8 +33,10 @@ ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2
 
 class KeysApp(PaneApp):
     def compose(self) -> ComposeResult:
-        yield from super().compose()
-        yield FindRow(self.pane)
+        transcript = TranscriptPane(self.port, id="transcript")
+        yield transcript
+        yield FindRow(transcript)
+        yield Input()
 
     @property
     def calls(self) -> list[tuple[object, ...]]:
