@@ -46,8 +46,11 @@ def notebooks() -> Iterator[Any]:
         streams = [new_output("stream", name=name, text=text) for name in ("stdout", "stderr")]
         yield _with(new_code_cell("print()", outputs=streams))
     for metadata in METADATA:
-        kinds = (new_code_cell, new_markdown_cell, new_raw_cell)
-        cells = [new("# x", metadata=metadata) for new in kinds]
+        cells = [
+            new_code_cell("x = 1", metadata=metadata),
+            new_markdown_cell("# x", metadata=metadata),
+            new_raw_cell("x", metadata=metadata),
+        ]
         yield new_notebook(cells=cells, metadata=metadata)
     for minor in (0, 4, 5):
         code = new_code_cell("x = 1", outputs=[new_output("stream", text="1\n")])

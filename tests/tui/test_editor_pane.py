@@ -307,9 +307,10 @@ class Finder:
         if self.busy:
             raise KernelError("The kernel does not answer.")
         stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
-        files = (("notes.txt", "file"), ("src/", "folder"))
-        items = [Completion(name, name, kind, "") for name, kind in files if name.startswith(stem)]
-        return Completions(cursor - len(stem), tuple(items), 0)
+        file = Completion("notes.txt", "notes.txt", "file", "")
+        items = [file, Completion("src/", "src/", "folder", "")]
+        found = tuple(item for item in items if item.text.startswith(stem))
+        return Completions(cursor - len(stem), found, 0)
 
     def chips(self, question: str) -> Sequence[MentionChip]:
         self.begun.set()

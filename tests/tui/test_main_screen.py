@@ -247,7 +247,7 @@ async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
     port, code = SessionPort(app, app.session), f"x = '{MASK}'"
     port.enter("python", code)
     await until(pilot, lambda: app.editor.text == code)
-    assert any("secret" in notification.message for notification in app._notifications)
+    await until(pilot, lambda: any("secret" in each.message for each in app._notifications))
     port.enter("python", "x = 1")
     await until(pilot, lambda: entered == [("python", "x = 1")])
 
@@ -307,10 +307,13 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
     app = make_app()
     async with showing(app) as pilot:
-        for planning, mode in ((True, "plans only"), (False, "ask first")):
-            await pilot.press("alt+l")
-            await until(pilot, lambda mode=mode: mode in str(app.query_one(HeaderBar).render()))
-            assert app.session.info.planning is planning
+        header = app.query_one(HeaderBar)
+        await pilot.press("alt+l")
+        await until(pilot, lambda: "plans only" in str(header.render()))
+        assert app.session.info.planning
+        await pilot.press("alt+l")
+        await until(pilot, lambda: "ask first" in str(header.render()))
+        assert not app.session.info.planning
 
 
 async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp) -> None:

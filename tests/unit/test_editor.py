@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.store.database import History
-from mahtab_tui.tui.editor.code_area import strip_literals
 from mahtab_tui.tui.editor.pasting import (
     CLASSIFIED,
     clean,
@@ -24,6 +24,7 @@ from mahtab_tui.tui.editor.pasting import (
     is_prose,
     next_indent,
     prepare_pasted_python,
+    strip_literals,
 )
 from mahtab_tui.tui.editor.prompt_area import InputHistory
 
@@ -227,7 +228,7 @@ def open_history(path: Path) -> Iterator[OpenHistory]:
     """Open the history of a project; all are closed after the test."""
     with ExitStack() as stack:
 
-        def open_history(project: str = "p", **options: bool) -> History:
+        def open_history(project: str = "p", **options: Any) -> History:
             history = History(path, project, **options)
             stack.callback(history.close)
             return history

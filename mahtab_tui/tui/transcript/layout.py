@@ -24,7 +24,7 @@ from mahtab_tui.tui.rows.row import (
     Rows,
     Span,
     fit_text,
-    hard_rows,
+    hard_cuts,
     paragraph,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -68,7 +68,7 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     rows = [*paragraph(head, width, palette.model, indent="  ")]
     given = palette.bad if use.state == "error" else palette.muted
     for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
-        rows += hard_rows([(f"  {line}", given)], width, palette.model)
+        rows += paragraph([(f"  {line}", given)], width, palette.model, cut=hard_cuts)
     return rows
 
 
@@ -304,6 +304,9 @@ def duration(seconds: float) -> str:
 
 _DIM = Style(dim=True)
 _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
+    Cell: CellRows,
+    Words: WordsRows,
+    NotebookWords: WordsRows,
     Question: question_rows,
     ToolUse: tool_rows,
     Note: note_rows,
@@ -331,19 +334,15 @@ class EntryRows:
         self._palette = palette
         self._version = -1
         self._rows: Rows = []
-        if isinstance(entry, Cell):
-            self._rows = CellRows(entry, width, palette)
-        elif isinstance(entry, Words):
-            self._rows = WordsRows(entry, width, palette)
 
     def update(self) -> None:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
+        if not isinstance(self._rows, CellRows | WordsRows):
+            self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
         if isinstance(self._rows, CellRows | WordsRows):
             self._rows.update()
-        else:
-            self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
 
     def __len__(self) -> int:
         if self._entry.hidden:

@@ -220,17 +220,14 @@ class Viewport:
 
     def _greeting_rows(self, window: Window) -> list[Row]:
         entries = self.transcript.entries
-        before_first_cell = all(
-            isinstance(entry, Note)
-            or (
-                isinstance(entry, Cell)
-                and entry.person
-                and entry.number is not None
-                and entry.number <= self.loads
-            )
-            for entry in entries
-        )
-        if not self.greeting or not before_first_cell:
+
+        def is_early(entry: Entry) -> bool:
+            match entry:
+                case Cell(person=True, number=int(number)):
+                    return number <= self.loads
+            return isinstance(entry, Note)
+
+        if not self.greeting or not all(map(is_early, entries)):
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
         room = self.height - TITLE_HEIGHT
@@ -244,7 +241,7 @@ class Viewport:
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
         last = len(self.transcript.entries) - 1
-        if last < 0 or self.transcript.entries[last] is self._read_entry:
+        if self._last_entry in (None, self._read_entry):
             return None
         if self.transcript.opened is not None:
             return RowPosition(self.transcript.positions[self.transcript.opened], 0)
@@ -269,7 +266,11 @@ class Viewport:
         if self.following and not following:
             self._seen = len(self.transcript.entries)
         self.top, self.following, self.transcript.opened = position, following, None
-        self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
+        self._read_entry = self._last_entry
+
+    @property
+    def _last_entry(self) -> Entry | None:
+        return self.transcript.entries[-1] if self.transcript.entries else None
 
     def __len__(self) -> int:
         return 0 if self.window is None else self.window.total + len(self._tail())
@@ -298,15 +299,11 @@ class Viewport:
         last = self.window.position_at(self.first + self.page - 1).entry
         return self.transcript.entries[first : last + 1]
 
-    def position(self, row: int) -> RowPosition | None:
-        position = None if self.window is None else self.window.position_at(row)
-        if position is None or position.entry >= len(self.transcript.entries):
-            return None
-        return position
-
     def entry_at(self, y: int) -> Entry | None:
-        position = self.position(self.first + y - self.head) if y >= self.head else None
-        return None if position is None else self.transcript.entries[position.entry]
+        if self.window is None or y < self.head:
+            return None
+        index = self.window.position_at(self.first + y - self.head).entry
+        return next(iter(self.transcript.entries[index : index + 1]), None)
 
     def span(self, entry: Entry) -> tuple[int, int]:
         """Return the first row without the gap, and the row after the last."""
