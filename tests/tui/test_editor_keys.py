@@ -1,4 +1,4 @@
-"""Keys in the editor's text, large pastes, and finding in the input."""
+"""Keys in the editor's text, and large pastes."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ async def test_jump_reopens_a_hidden_pane(make_app: MakeApp, size: tuple[int, in
 
 async def test_removed_panes_are_not_laid_out(app: MahtabApp, pilot: Pilot[int]) -> None:
     await drawn(pilot)
-    await app.query_one("#side").remove()  # as where the application closes
+    await app.query_one("#side").remove()  # as when the application closes
     await pilot.pause()
 
 

@@ -51,7 +51,7 @@ ONCE_KEYS = "rRxsemyd1/`"
 
 @pytest.fixture
 def acts(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the methods with effects that were called; none of them does anything."""
+    """Replace methods that have effects; return the names of those that were called."""
     called: list[str] = []
     session = app.session
     for owner, names in (

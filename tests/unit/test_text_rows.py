@@ -73,7 +73,7 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
     spans = [match.span() for match in re.finditer("needle", text, re.IGNORECASE)]
     after = [span for span in spans if span[0] >= start] or spans
     before = [span for span in spans if span[0] < start] or spans
-    with mock.patch.object(text_window, "BLOCK", 7):
+    with mock.patch.object(text_window, "BLOCK", data.draw(st.sampled_from([7, 20]))):
         assert find_match(local, "needle", start) == next(iter(after), None)
         assert find_match(local, "needle", start, backwards=True) == next(iter(before[::-1]), None)
         assert (find_match(local, "NEEDLE", start) is None) == ("NEEDLE" not in text)

@@ -53,10 +53,9 @@ class CodeArea(TextArea):
         text: str
         python: bool
 
-    def __init__(self, text: str = "", *, id: str | None = None) -> None:
+    def __init__(self, id: str) -> None:
         self.typing = False
         super().__init__(
-            text,
             language="python",
             tab_behavior="focus",
             highlight_cursor_line=False,

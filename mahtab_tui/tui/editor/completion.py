@@ -122,7 +122,6 @@ _TRIGGER = re.compile(
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
-
 _PENDING_RETRY = 0.3
 """Seconds until another request, while an MCP server starts."""
 
@@ -181,16 +180,14 @@ class Completer:
 
     def update_after_edit(self, *, by_character: bool) -> None:
         """by_character: the user typed a character."""
-        area, before = self._area, self._text_before_cursor
+        python, before = self._area.python, self._text_before_cursor
         self._fetcher.forget("completion")
         is_open = self._list.is_open
-        if self._completers[area.python] is None or not (by_character or is_open):
-            worth_it = False
-        elif not area.python:
+        worth_it = self._completers[python] is not None and (by_character or is_open)
+        if worth_it and python:
+            worth_it = bool(_TRIGGER.search(before) or (is_open and re.search(r"\w$", before)))
+        elif worth_it:
             worth_it = self._starts_mention_or_command(before)
-        else:
-            goes_on = is_open and re.search(r"\w$", before)
-            worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
             self._ask(by_key=self._list.is_open and self._list.requested)

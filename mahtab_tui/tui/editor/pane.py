@@ -78,9 +78,7 @@ class EditorPane(Widget):
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._area = PromptArea(
-            self._completions, self._inputs, complete, complete_question, id="code"
-        )
+        self._area = PromptArea(self._completions, self._inputs, complete, complete_question)
         self._hint = Static(id="hint", markup=False)
         self._offer = ""
         self._find_chips = chips

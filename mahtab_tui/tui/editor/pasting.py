@@ -104,7 +104,6 @@ CLASSIFIED = 2_000
 """Characters of a text that is classified at each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 
-
 _CODE_NODES = (
     ast.Assign,
     ast.AnnAssign,

@@ -137,13 +137,11 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
-        *,
-        id: str | None = None,
     ) -> None:
         self.completer = Completer(self, completions, complete, complete_question)
         self._inputs = inputs
         self._pastes = Pastes()
-        super().__init__(id=id)
+        super().__init__("code")
 
     @property
     def mode(self) -> Mode:

@@ -81,9 +81,9 @@ def fit_text(text: str, width: int) -> str:
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
-def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
     """Return where rows start that are filled to the last cell. first: the first row's width."""
-    limit = width if first is None else first
+    limit = first or width
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
     if text.isascii():
@@ -97,9 +97,9 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
     return cuts
 
 
-def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
     """Return where rows start that end between words."""
-    cuts, used, limit = [0], 0, width if first is None else first
+    cuts, used, limit = [0], 0, first or width
     start = 0
     while start < len(text):
         end = text.find(" ", start)

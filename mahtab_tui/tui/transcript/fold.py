@@ -55,7 +55,6 @@ LONG = 100_000
 """Characters from which an output is long."""
 ENDS = 20
 
-
 _STATES = {
     "thinking": ("is thinking", "thinking"),
     "reflecting": ("is checking the result", "checking"),

@@ -34,7 +34,6 @@ from mahtab_tui.tui.transcript.output import OutputRows
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
-WAITING_GLYPH = "◈"
 LONGEST = 2_000
 
 
@@ -96,7 +95,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
     elapsed = max(0.0, time.time() - activity.since)
-    frame = WAITING_GLYPH if activity.waits_for_person else _spinner(elapsed)
+    frame = "◈" if activity.waits_for_person else _spinner(elapsed)
     spans = [
         (f"{frame} ", palette.model),
         (f"{plain(activity.author).capitalize()} ", palette.model + BOLD),

@@ -237,10 +237,8 @@ class OutputRows:
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        first = next(
-            (number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"),
-            len(ordered),
-        )
+        kinds = [line.kind for line, _ in ordered]
+        first = kinds.index("traceback") if "traceback" in kinds else len(kinds)
         gap = min(len(self._output.head), first) if self._output.omitted else -1
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
@@ -301,13 +299,11 @@ ERROR = "error"
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
     """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
     line has a lead: `ERROR` for the first of the last error, an introduction for earlier ones."""
-    start = next(
-        (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
-    )
+    start = next((n for n, line in enumerate(lines) if line.kind == "traceback"), len(lines))
+    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines]
     if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
-        # There is no traceback, or it has another form, as in IPython.
-        return [(line, "") for line in lines]
-    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
+        return ordered  # there is no traceback, or it has another form, as in IPython
+    del ordered[start:]
     lead = ERROR
     block: list[OutputLine] = []
     for line in reversed(lines[start:]):

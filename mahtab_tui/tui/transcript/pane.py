@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,44 +29,31 @@ MOST_FIGURES = 4
 _LONGEST_FIGURE = 24
 
 
-def has_pictures(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and any(
-        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
-    )
+def has_pictures(cell: Cell) -> bool:
+    displays = (line for line in cell.output if isinstance(line, DisplayLine))
+    return any(line.mime in PICTURES for line in displays)
 
 
-def has_error(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and entry.status == "error"
-
-
-def _has_output(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and bool(len(entry.output) or entry.late_output)
-
-
-def _can_run(entry: Entry) -> bool:
-    return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
-
-
-_CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
-    "entry-open": _has_output,
-    "entry-copy-output": _has_output,
-    "entry-edit": _can_run,
-    "entry-again": _can_run,
-    "entry-replace": lambda entry: (
-        isinstance(entry, Question)
-        or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
-    ),
-    "entry-explain": has_error,
-    "entry-frames": lambda entry: isinstance(entry, Cell) and bool(entry.frames),
-    "entry-mention": lambda entry: (
-        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
-    ),
-}
+def _offered(entry: Entry) -> dict[str, bool]:
+    """Return whether the commands apply that do not apply to every entry."""
+    cell = entry if isinstance(entry, Cell) else Cell(author="", person=False)
+    has_output = bool(len(cell.output) or cell.late_output)
+    asks = isinstance(entry, Question)
+    can_run = asks or bool(cell.code.strip())
+    return {
+        "entry-open": has_output,
+        "entry-copy-output": has_output,
+        "entry-edit": can_run,
+        "entry-again": can_run,
+        "entry-replace": asks or (cell.person and cell.cell_number is None),
+        "entry-explain": cell.status == "error",
+        "entry-frames": bool(cell.frames),
+        "entry-mention": cell.number is not None and has_pictures(cell),
+    }
 
 
 def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
-    offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
-    offered["entry-undo"] = undoable
+    offered = _offered(entry) | {"entry-undo": undoable}
     commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
     return [*commands, *_figure_rows(entry)]
 
@@ -159,7 +146,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         entry = self.marker.marked
         if entry is not None and entry.removed:
             self.app.notify("This entry is hidden from the model.")
-        elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
+        elif isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
             self._port.enter("ask", _about_error(entry))
         else:
             self.app.notify("This entry has no error.")

@@ -395,11 +395,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search.found, self.search.open = None, True
 
     def find(self, words: str, step: int) -> str:
-        return self.show_match(re.escape(words.lower()), step)
-
-    def show_match(self, pattern: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(pattern, step)
+        message, row = self.search.find(re.escape(words.lower()), step)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
         return message

@@ -82,9 +82,17 @@ class Window:
             else:
                 self._heights.set(position, height)
 
-    def redraw(self, width: int, palette: Palette) -> None:
+    def redraw(self, width: int, palette: Palette, top: RowPosition) -> RowPosition:
+        """Lay out anew; return the new position of the same line."""
+        starts = self._line_starts(top.entry)
+        line = max(0, bisect_right(starts, top.row) - 1)
+        inner = top.row - starts[line] if starts else 0
         self.width, self.palette = width, palette
         self._drawn.clear()
+        if not (starts := self._line_starts(top.entry)):
+            return RowPosition(top.entry, 0)
+        row = starts[min(line, len(starts) - 1)] + inner
+        return RowPosition(top.entry, min(row, len(self.rows(top.entry)) - 1))
 
     def rows(self, position: int) -> EntryRows:
         """Lay out an entry, which makes its height exact."""
@@ -124,21 +132,8 @@ class Window:
                 return
             height -= len(self.rows(position))
 
-    def logical_line(self, position: RowPosition) -> tuple[int, int]:
-        """Return the entry's unwrapped line, and the row within it."""
-        starts = self._line_starts(position.entry)
-        line = max(0, bisect_right(starts, position.row) - 1)
-        return line, position.row - starts[line] if starts else 0
-
-    def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
-        """Return a line's position after rows were wrapped anew."""
-        starts = self._line_starts(entry)
-        if not starts:
-            return RowPosition(entry, 0)
-        row = starts[min(line, len(starts) - 1)] + inner
-        return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
-
     def _line_starts(self, entry: int) -> list[int]:
+        """Return the rows at which unwrapped lines begin."""
         rows = self.rows(entry) if entry < len(self._heights) else ()
         return [number for number in range(len(rows)) if not rows[number].soft]
 
@@ -189,10 +184,8 @@ class Viewport:
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
-            line = self.window.logical_line(self.top)
-            self.window.redraw(columns, palette)
-            if not self.following:
-                self.top = self.window.same_position(self.top.entry, *line)
+            top = self.window.redraw(columns, palette, self.top)
+            self.top = self.top if self.following else top
 
     @property
     def head(self) -> int:

@@ -53,9 +53,9 @@ class WaitingCode(RowsView):
     class Scrolled(Message):
         """The user scrolled to other lines."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self) -> None:
         self._code = WaitingCodeRows()
-        super().__init__(self._code, id=id)
+        super().__init__(self._code, id="waiting")
         self.end_seen = False
         self._count = 0
         self._is_cut = False
@@ -198,7 +198,7 @@ class ApprovalRow(PromptRow[Approval]):
         self._refused = ""
         self._loaded = False
         self._hidden: list[str] = []
-        self._code = WaitingCode(id="waiting")
+        self._code = WaitingCode()
         self._has_code = False
         self._tools = ""
         self._unread: Action | None = None
@@ -254,26 +254,22 @@ class ApprovalRow(PromptRow[Approval]):
         super().show_part(part)
 
     def refresh_question(self) -> None:
-        record, count, end_seen = (
-            self._requests[self._shown],
-            len(self._requests),
-            self._code.end_seen,
-        )
-        role = _role(record)
+        record, count = self._requests[self._shown], len(self._requests)
+        role, end_seen = _role(record), self._code.end_seen
         part = f"1/{count}" if count > 1 else ""
         if record.block is not None and (record.blocks or 0) > 1:
             part = f"{record.block + 1}/{record.blocks}"
         seen = self._code.visible_lines if self._code.display else ""
-        more = ("" if end_seen else "PgDn shows more", "$muted")
+        more, style = "" if end_seen else "PgDn shows more", "$muted"
         if self._unread is not None:
-            more = "press it again to answer without reading the rest", "$bad"
+            more, style = "press it again to answer without reading the rest", "$bad"
         why = clean(record.why or "") if self._part == "chips" else ""
         tools, hidden = clean(self._tools), " ".join(self._hidden)
         self._show(
             (clean(record.party or "") if role else "", f"${role}"),
             (part and f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"),
             (seen, "$muted" if end_seen else "$moon"),
-            *([more] if seen else ()),
+            (seen and more, style),
             (_HINTS.get(self._part, ""), "$muted"),
             (self._refused, "$moon"),
             (why and f"asks before it runs: {why}", "$muted"),

@@ -78,22 +78,18 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
 LINGER = 0.25
 """Seconds for which the row stays, so that code that asks again gets what was typed meanwhile."""
-
 PROMPT = 60
-
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
 
 class _AnswerLine(LineInput):
-    BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+d", "end_of_input", "End of input", show=False),
-    ]
+    BINDINGS = [Binding("ctrl+d", "end_of_input", "End of input", show=False)]  # noqa: RUF012
 
     class EndOfInput(Message):
         """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
-        """What is typed next answers the next request."""
+        """Empty the line, because what is typed next answers the next request."""
         self.post_message(Input.Submitted(self, self.value))
         self.value = ""
 
@@ -236,8 +232,6 @@ class LeaveRow(Static):
 
 
 SHOWN = 4
-
-
 _CROSS = " ✕ "
 
 

@@ -529,7 +529,7 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
 
 async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
     await show_rules(pilot)
-    await pilot.press("enter")  # too early: it was pressed for something else
+    await pilot.press("enter")  # too early, so it was meant for something else
     await press_later(pilot, "y", "r", "space", "w")
     assert actions(pilot) == []
     await pilot.press("escape")
