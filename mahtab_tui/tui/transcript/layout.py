@@ -29,7 +29,7 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
-from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.output import OutputRows, remark
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
@@ -198,15 +198,14 @@ class CellRows:
             self._parts += [blank, self._output]
         if cell.offers_explanation:
             offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
-            self._parts += [[Row([(offer, self._palette.muted)], self._palette.hairline)]]
+            self._parts += [[remark(offer, self._palette)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.late_output is not None:
             if self._late_output is None:
                 self._late_output = OutputRows(cell.late_output, self._width, self._palette)
             self._late_output.update()
-            later = [Row([("later", self._palette.muted)], self._palette.hairline)]
-            self._parts += [blank, later, self._late_output]
+            self._parts += [blank, [remark("later", self._palette)], self._late_output]
         self._height = 1 + sum(len(part) for part in self._parts)
 
     def __len__(self) -> int:

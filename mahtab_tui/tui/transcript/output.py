@@ -225,6 +225,10 @@ _HINT = "Hint: "
 """Starts a line that helps to fix the error."""
 
 
+def remark(text: str, palette: Palette) -> Row:
+    return Row([(text, palette.muted)], palette.hairline)
+
+
 class OutputRows:
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -251,7 +255,7 @@ class OutputRows:
             lines[line, lead] = known
             if number == gap:
                 omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
-                rows.append(self._note(omitted))
+                rows.append(remark(omitted, self._palette))
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows
 
@@ -286,11 +290,8 @@ class OutputRows:
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
         if shown.cut:
             how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-            rows.append(self._note(f"… {shown.cut:,} characters left out{how}"))
+            rows.append(remark(f"… {shown.cut:,} characters left out{how}", self._palette))
         return rows
-
-    def _note(self, text: str) -> Row:
-        return Row([(text, self._palette.muted)], self._palette.hairline)
 
 
 ERROR = "error"
