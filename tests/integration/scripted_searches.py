@@ -1,4 +1,4 @@
-"""A text to search, and models that answer as they were told."""
+"""A text to search, and models with scripted answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def python(code: str) -> str:
 
 
 def scripted(script: Mapping[str, str | Sequence[str]]) -> ScriptedModel:
-    """A model that says to each query these blocks of code."""
+    """Return a model that answers each query with these blocks of code."""
     return ScriptedModel(reply=replies(script))
 
 

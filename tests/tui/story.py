@@ -15,6 +15,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
@@ -117,6 +118,11 @@ WAITING = made(
 )
 
 
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
+
+
 class ScriptedSession(Session):
     """A session without a kernel."""
 
@@ -147,6 +153,15 @@ async def drawn(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: session.emitted and app.focused is not None)
     app.record_pump.flush()
     await pilot.pause()
+
+
+async def press_up_to(pilot: Pilot[int], key: str) -> None:
+    """Mark the entry with this key in the transcript."""
+    pane = pilot.app.query_one(TranscriptPane)
+    pane.focus()
+    await pilot.pause()
+    while pane.marker.marked is None or pane.marker.marked.key != key:
+        await pilot.press("up")
 
 
 @asynccontextmanager

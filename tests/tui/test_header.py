@@ -105,7 +105,7 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
         )
         await pilot.pause()
         assert line(pilot).endswith("idle")
-        assert header._ticking is None
+        assert header._auto_refresh_timer is None
 
 
 async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
@@ -181,7 +181,7 @@ async def test_model_activity_replaces_an_idle_kernel(
         now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
-        assert pilot.app.query_one(HeaderBar)._ticking is not None
+        assert pilot.app.query_one(HeaderBar)._auto_refresh_timer is not None
         await emit_records(
             pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now
         )
@@ -190,7 +190,7 @@ async def test_model_activity_replaces_an_idle_kernel(
             pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "done"}), when=now
         )
         assert line(pilot).endswith("kernel  idle")
-        assert pilot.app.query_one(HeaderBar)._ticking is None
+        assert pilot.app.query_one(HeaderBar)._auto_refresh_timer is None
 
 
 @pytest.mark.parametrize(

@@ -285,9 +285,9 @@ async def test_timer_runs_only_during_work() -> None:
     async with app.run_test(size=SIZE) as pilot:
         records: list[Record] = done()
         app.pane.fold(records[:200])
-        assert app.pane._ticking is not None
+        assert app.pane._auto_refresh_timer is not None
         app.pane.fold(records[200:])
-        assert app.pane._ticking is None
+        assert app.pane._auto_refresh_timer is None
         await pilot.pause()
 
 
