@@ -27,8 +27,7 @@ async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f12")
     await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.rows),
+        pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.rows)
     )
     await pilot.pause()
 
@@ -37,8 +36,7 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     pilot.app.screen.query_one(LineInput).value = ""
     await write(pilot, key)
     await until(
-        pilot,
-        lambda: bool(screen(pilot).rows) and screen(pilot).rows[0].key.startswith(key),
+        pilot, lambda: bool(screen(pilot).rows) and screen(pilot).rows[0].key.startswith(key)
     )
     await pilot.press("enter")
 

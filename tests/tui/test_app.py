@@ -65,9 +65,7 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -
     )
 
 
-async def test_panes_of_an_empty_session_explain_what_will_appear_there(
-    make_app: MakeApp,
-) -> None:
+async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app: MakeApp) -> None:
     first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
     async with make_app(first, idle).run_test(size=(120, 40)) as pilot:
@@ -162,9 +160,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await until(pilot, lambda: code.region.height in (4, 5))
 
 
-async def test_input_is_visible_in_the_smallest_terminal(
-    make_app: MakeApp,
-) -> None:
+async def test_input_is_visible_in_the_smallest_terminal(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=MIN_SIZE) as pilot:
         await pilot.pause()

@@ -118,9 +118,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
         assert again.current_theme.dark == (theme == "nord")
 
 
-async def test_users_key_overrides_another_commands(
-    make_app: MakeApp,
-) -> None:
+async def test_users_key_overrides_another_commands(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
     async with showing(app) as pilot:
@@ -175,9 +173,7 @@ def topics(pilot: Pilot[int]) -> list[str]:
     return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
 
 
-async def test_arrows_walk_the_topics_and_each_shows_its_page(
-    make_app: MakeApp,
-) -> None:
+async def test_arrows_walk_the_topics_and_each_shows_its_page(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -190,9 +186,7 @@ async def test_arrows_walk_the_topics_and_each_shows_its_page(
         await until(pilot, lambda: page("trouble").title in seen(pilot))
 
 
-async def test_typing_filters_topics_and_their_lines(
-    make_app: MakeApp,
-) -> None:
+async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -216,9 +210,7 @@ async def test_typing_filters_topics_and_their_lines(
         assert app.editor.is_empty
 
 
-async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
-    make_app: MakeApp,
-) -> None:
+async def test_slash_help_opens_a_topic_and_suggests_similar_ones(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -283,9 +275,7 @@ def keys(pilot: Pilot[int]) -> list[str]:
     return [key.description for key in pilot.app.screen.query_one(KeyLine).keys]
 
 
-async def test_key_for_a_waiting_row_is_shown_while_something_waits(
-    make_app: MakeApp,
-) -> None:
+async def test_key_for_a_waiting_row_is_shown_while_something_waits(make_app: MakeApp) -> None:
     ask = made(
         tags.INPUT,
         "(Pdb) ",

@@ -47,8 +47,7 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
 
 
 @pytest.mark.parametrize(
-    ("key", "opened"),
-    [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
+    ("key", "opened"), [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)]
 )
 async def test_bunched_keys_close_a_dialog_once(
     key: str, opened: type[Dialog[object]], app: MahtabApp, pilot: Pilot[int]
@@ -131,9 +130,7 @@ async def test_press_on_a_vanished_widget_is_ignored(
     assert app.is_running
 
 
-async def test_history_entry_chosen_during_shutdown_is_dropped(
-    make_app: MakeApp,
-) -> None:
+async def test_history_entry_chosen_during_shutdown_is_dropped(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.pause()

@@ -29,9 +29,7 @@ async def wait_for_status(pilot: Pilot[int], wanted: str) -> None:
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
-async def test_rebound_variable_is_reported_and_shown_after_a_reload(
-    screens_app: MakeApp,
-) -> None:
+async def test_rebound_variable_is_reported_and_shown_after_a_reload(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "old", "row 1 of 1,000")
@@ -43,9 +41,7 @@ async def test_rebound_variable_is_reported_and_shown_after_a_reload(
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(
-    screens_app: MakeApp,
-) -> None:
+async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")

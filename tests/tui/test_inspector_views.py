@@ -15,9 +15,7 @@ from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ra
 SIZE = (100, 30)
 
 
-async def test_tree_expands_marks_cycles_and_opens_children(
-    screens_app: MakeApp,
-) -> None:
+async def test_tree_expands_marks_cycles_and_opens_children(screens_app: MakeApp) -> None:
     async with looking_at(
         screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE
     ) as pilot:
@@ -92,9 +90,7 @@ async def test_long_text_is_fetched_where_it_is_visible(screens_app: MakeApp) ->
         await reads(pilot, "Not found in the text.")
 
 
-async def test_start_of_bytes_is_shown_as_repr_and_searched(
-    screens_app: MakeApp,
-) -> None:
+async def test_start_of_bytes_is_shown_as_repr_and_searched(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
         await reads(pilot, "b'\\x00needle\\x00", "Repr")
         await pilot.press("end")
@@ -168,9 +164,7 @@ async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> Non
         assert "".join(result.output.split()) == '{"a":[1]}'
 
 
-async def test_tree_is_searched_even_where_its_lines_are_not_loaded(
-    screens_app: MakeApp,
-) -> None:
+async def test_tree_is_searched_even_where_its_lines_are_not_loaded(screens_app: MakeApp) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
     async with looking_at(screens_app(), code, "d") as pilot:
         await reads(pilot, "'key 3'")
@@ -267,9 +261,7 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_visible_rows_of_a_sorted_filtered_table_are_exported(
-    screens_app: MakeApp,
-) -> None:
+async def test_visible_rows_of_a_sorted_filtered_table_are_exported(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
@@ -309,9 +301,7 @@ async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
         assert result.output == "[4, 3, 2, 1]\n"
 
 
-async def test_visible_slice_of_an_array_is_exported(
-    screens_app: MakeApp,
-) -> None:
+async def test_visible_slice_of_an_array_is_exported(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(
         app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube"

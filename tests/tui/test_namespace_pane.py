@@ -82,9 +82,7 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
         yield pilot
 
 
-async def test_row_shows_name_value_type_and_author_or_a_question_mark(
-    make_app: MakeApp,
-) -> None:
+async def test_row_shows_name_value_type_and_author_or_a_question_mark(make_app: MakeApp) -> None:
     async with showing(
         make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))), SIZE
     ) as pilot:
@@ -322,9 +320,7 @@ def test_restored_variables_snapshot(
     assert snap_compare(make_app(*AWAY), terminal_size=size, run_before=ready)
 
 
-async def test_missing_variable_cannot_be_opened_until_it_exists(
-    make_app: MakeApp,
-) -> None:
+async def test_missing_variable_cannot_be_opened_until_it_exists(make_app: MakeApp) -> None:
     async with make_app(*AWAY).run_test(size=SIZE) as pilot:
         await focused(pilot)
         pane = pane_of(pilot)

@@ -119,12 +119,7 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "alt+r", "enter")
         assert {"entry-edit", "entry-hide", "entry-open"} <= offered(app)
         assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
-        for keys in (
-            ["e"],
-            ["enter", "r", "enter"],
-            ["enter", "m"],
-            ["enter", "o"],
-        ):
+        for keys in (["e"], ["enter", "r", "enter"], ["enter", "m"], ["enter", "o"]):
             await press(pilot, *keys)
         await press(pilot, "up", "enter", "o")
         assert app.calls == [

@@ -137,9 +137,7 @@ async def test_newest_search_is_first_and_expanded_and_older_ones_collapsed() ->
         assert older.split()[-3:] == ["$0.73", "55.2", "s"]
 
 
-async def test_only_changes_are_redrawn_even_when_scrolled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_only_changes_are_redrawn_even_when_scrolled(monkeypatch: pytest.MonkeyPatch) -> None:
     app = SearchApp(running())
     async with app.run_test(size=(100, 14)) as pilot:
         await go_to(pilot, "1.10")

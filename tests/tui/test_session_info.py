@@ -154,9 +154,7 @@ def can_undo(screen: Screen[Any]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_screen_shows_the_changes_and_what_cannot_be_undone(
-    size: tuple[int, int],
-) -> None:
+async def test_screen_shows_the_changes_and_what_cannot_be_undone(size: tuple[int, int]) -> None:
     undone: list[Restoration] = []
     restoration = Restoration(CHANGES, LEFT, exact=False)
 
@@ -246,9 +244,7 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: MakeApp) -> None
         await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
 
 
-async def test_a_question_offers_to_undo_its_whole_answer(
-    make_app: MakeApp,
-) -> None:
+async def test_a_question_offers_to_undo_its_whole_answer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with showing(app, (120, 35)) as pilot:
         app.session.cells.last = 4
@@ -273,9 +269,7 @@ async def test_a_question_offers_to_undo_its_whole_answer(
         assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
 
 
-async def test_wrong_undo_argument_in_ask_mode_is_explained(
-    make_app: MakeApp,
-) -> None:
+async def test_wrong_undo_argument_in_ask_mode_is_explained(make_app: MakeApp) -> None:
     app = make_app()
     async with showing(app) as pilot:
         await pilot.press("f2", *"/undo x", "enter")

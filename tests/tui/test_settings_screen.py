@@ -119,10 +119,7 @@ async def test_boolean_is_toggled_and_written(
 ) -> None:
     await chosen(pilot, "reload")
     await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.session.settings.reload, value(pilot, "reload")) == (
-        True,
-        ("true", str(mine)),
-    )
+    assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", str(mine)))
     await pilot.press("enter")
     await until(
         pilot,
@@ -146,8 +143,7 @@ async def test_choice_opens_a_list(mine: Path, app: MahtabApp, pilot: Pilot[int]
     )
     await chosen(pilot, "theme")
     await until(
-        pilot,
-        lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows,
+        pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows
     )
     await pilot.press("down", "enter")
     await wait_for_message(pilot, "Saved. It takes effect at once.")
@@ -165,10 +161,7 @@ async def test_number_and_text_are_validated_before_saving(
     assert static_text(pilot, ".setting-wrong") == ""
     await pilot.press("enter")
     await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
-        3,
-        3,
-    )
+    assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (3, 3)
     await entered(pilot, "code_dir", "[/x]missing")
     await until(
         pilot, lambda: "[/x]missing is not a folder" in static_text(pilot, ".setting-wrong")
@@ -184,10 +177,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
 ) -> None:
     app.screen.query_one(LineInput).value = ""
     await write(pilot, "keymap")
-    await until(
-        pilot,
-        lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"],
-    )
+    await until(pilot, lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"])
     await pilot.press("down", "enter")
     await until(pilot, lambda: isinstance(app.screen, EditSetting))
     await write(pilot, "jmp=f4")
@@ -269,10 +259,7 @@ async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: 
 
 
 async def test_change_finished_after_closing_the_screen_is_reported(
-    make_app: MakeApp,
-    mine: Path,
-    may_write: threading.Event,
-    monkeypatch: pytest.MonkeyPatch,
+    make_app: MakeApp, mine: Path, may_write: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notifications: list[Any] = []
     app = make_app()

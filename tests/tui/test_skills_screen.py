@@ -61,8 +61,7 @@ async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.app.run_action("command('skills')")
     await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).rows),
+        pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).rows)
     )
     await pilot.pause()
 

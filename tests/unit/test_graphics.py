@@ -10,13 +10,7 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
-from mahtab_tui.tui.pictures import (
-    Picture,
-    PicturePart,
-    encode_kitty,
-    encode_sixel,
-    kitty_draw,
-)
+from mahtab_tui.tui.pictures import Picture, PicturePart, encode_kitty, encode_sixel, kitty_draw
 from mahtab_tui.tui.terminal_driver import TerminalAnswers
 from mahtab_tui.tui.textual_fixes import KeyParser
 

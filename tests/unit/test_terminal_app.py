@@ -251,9 +251,7 @@ def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_slow_drawing_skips_ticks_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slow_drawing_skips_ticks_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 0.015)
     assert drawing.second() == 15
     drawing.now += RATE
@@ -261,9 +259,7 @@ def test_slow_drawing_skips_ticks_and_loses_nothing(
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_record_waits_no_longer_than_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_record_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 10)
     drawing.log_text("first")
     drawing.drain.tick()
@@ -296,9 +292,7 @@ def test_nothing_is_collected_before_the_first_screen() -> None:
 
 
 @pytest.mark.usefixtures("own_collector")
-def test_survivors_of_a_long_collection_are_frozen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_survivors_of_a_long_collection_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     Collector().settle()
     libraries = [[number] for number in range(1_000)]
     monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
