@@ -1,24 +1,22 @@
-"""The figures of sandboxes by themselves."""
+"""Figures of sandboxes alone: start, a turn there and back, memory, a large text."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
-from tests.benchmarks.table import Row
+from tests.benchmarks.table import Row, since
 
 _LINE = "x" * 79 + "\n"
 _LARGE = 100 * 2**20
 
 
 class QuietNode:
-    """A node that wants nothing."""
-
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise RuntimeError(name)
 
@@ -26,8 +24,6 @@ class QuietNode:
 
 
 def rows() -> list[Row]:
-    """Start of the server and of a sandbox, a turn there and back, memory, a large text."""
-
     async def collect() -> list[Row]:
         sandboxes = ProcessSandboxes()
         try:
@@ -50,9 +46,9 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     yield Row("fork server and its first sandbox", await _timed(start))
     starts, closes = [], []
     for _ in range(40):
-        begun = time.perf_counter()
+        begun = perf_counter()
         sandbox = await start()
-        starts.append((time.perf_counter() - begun) * 1_000)
+        starts.append(since(begun))
         closes.append(await _timed(sandbox.close))
     yield Row("a sandbox: start, lock-down, probe", starts, "<= 9 ms")
     yield Row("closing it", closes)
@@ -64,22 +60,21 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     yield Row("a sandbox's own memory", private, unit="MiB")
 
     large = Text.root(_LINE * (_LARGE // len(_LINE)))
-    begun = time.perf_counter()
+    begun = perf_counter()
     sandbox = await start(large)
     pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
-    took = (time.perf_counter() - begun) * 1_000
-    yield Row("100 MB: start and a search through all of it", took, "<= 1 s")
+    yield Row("100 MB: start and a search through all of it", since(begun), "<= 1 s")
     most = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
     yield Row("100 MB: most memory meanwhile", most, "<= 4 x", unit="x")
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:
-    begun = time.perf_counter()
+    begun = perf_counter()
     await work()
-    return (time.perf_counter() - begun) * 1_000
+    return since(begun)
 
 
 def _memory(pid: int, file: str, field: str) -> int:
-    """Value that the system reports for a process, in KiB."""
+    """Read a value that the system reports of a process, in KiB."""
     lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field))
