@@ -224,8 +224,8 @@ def test_the_baseline_runs_the_first_block_and_remembers_its_output(
     server: tuple[str, list[Any]], folder: Path
 ) -> None:
     url, asked = server
-    with Baseline(url, "any", 60.0).open(write_tables(["cars"], folder)) as talk:
-        first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
+    talk = Baseline(url, "any", 60.0, write_tables(["cars"], folder))
+    first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
     assert (first.answer, first.codes, first.failure, first.cached) == (
         "406",
         ["print(len(cars))\n"],
@@ -266,7 +266,7 @@ def test_answer_without_a_server_does_not_count_as_wrong(
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
         url = f"http://127.0.0.1:{closed.server_port}"
     with pytest.raises(NoServer):
-        next(ask_all(Baseline(url, "any", 60.0), select(own_items(folder), only=["japan"]), url))
+        next(ask_all("baseline", select(own_items(folder), only=["japan"]), url, "any", 60.0))
     with pytest.raises(SystemExit) as ended:
         main(["--url", url])
     assert ended.value.code == 2

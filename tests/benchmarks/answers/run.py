@@ -1,4 +1,4 @@
-"""Asks the questions of a real model."""
+"""Asks a real model all questions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import os
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tests.benchmarks.answers import report
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items
 from tests.benchmarks.answers.items import Item, own_items, select
-from tests.benchmarks.answers.outcome import Program
-from tests.benchmarks.answers.program import MahtabTui
+from tests.benchmarks.answers.outcome import Talk
+from tests.benchmarks.answers.program import open_session
 from tests.benchmarks.answers.questions import KINDS
 from tests.benchmarks.answers.report import Row
 
-PROGRAMS: dict[str, type[Baseline] | type[MahtabTui]] = {
-    each.name: each for each in (Baseline, MahtabTui)
+PROGRAMS: dict[str, Callable[[str, str, float, Sequence[Path]], AbstractContextManager[Talk]]] = {
+    "baseline": lambda *given: nullcontext(Baseline(*given)),
+    "mahtab-tui": open_session,
 }
+"""Begin a conversation, given the address, the model, the seconds for an answer, and the files."""
 
 _PERSONAL = tuple(
     "MAHTAB_ ANTHROPIC_ CLAUDE OPENAI_ OPENROUTER_ OTEL_ LANGSMITH_ XDG_ PYTHONSTARTUP".split()
@@ -82,15 +85,17 @@ def _isolate(folder: Path) -> None:
     os.chdir(folder / "work")
 
 
-def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str) -> Iterator[Row]:
+def ask_all(
+    program: str, conversations: Sequence[Sequence[Item]], url: str, model: str, seconds: float
+) -> Iterator[Row]:
     """Ask all questions, each conversation in a session of its own."""
     for conversation in conversations:
-        with program.open(conversation[0].files) as talk:
+        with PROGRAMS[program](url, model, seconds, conversation[0].files) as talk:
             for item in conversation:
                 outcome = talk.ask(item.text)
                 if outcome.failure:
                     find_model(url)
-                yield report.make_row(program.name, item, outcome)
+                yield report.make_row(program, item, outcome)
 
 
 def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
@@ -104,11 +109,9 @@ def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: l
         raise ValueError("no question is chosen")
     if skipped:
         print(f"{skipped} questions are skipped, because their tables are missing.")
-    # One program after the other: alternating, they would push each other out of the server's
-    # cache.
+    # Not in turns, because they would push each other out of the server's cache.
     for name in [options.program] if options.program else PROGRAMS:
-        program = PROGRAMS[name](options.url, model, options.seconds)
-        for row in ask_all(program, conversations, options.url):
+        for row in ask_all(name, conversations, options.url, model, options.seconds):
             rows.append(row)
             report.print_row(row, verbose=options.verbose)
             if options.json is not None:
