@@ -1,33 +1,36 @@
-"""The inspector's views: seen and used with keys, over a real kernel."""
+"""The inspector's views and their keys, over a real kernel."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.inspector.screen import InspectorScreen
-from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
+from tests.tui.editor_app import screen_text, until
+from tests.tui.inspecting import (
+    MakeApp,
+    exported,
+    inspector,
+    lines,
+    look,
+    looking_at,
+    ran,
+    reads,
+    shown,
+)
+from tests.tui.story import notices
 
 SIZE = (100, 30)
 
 
 async def test_tree_expands_marks_cycles_and_opens_children(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE
-    ) as pilot:
-        await reads(
-            pilot,
-            "▸ '[bold]'",
-            "list",
-            "3 items",
-            "↺ 'me'",
-            "the object that contains it",
-            "1 of 3",
-        )
+    code = "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d"
+    async with looking_at(screens_app(), code, "d", SIZE) as pilot:
+        cycle = "↺ 'me'", "the object that contains it"
+        await reads(pilot, "▸ '[bold]'", "list", "3 items", *cycle, "1 of 3")
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
         await pilot.press("enter")
@@ -56,12 +59,8 @@ async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> Non
 
 
 async def test_a_text_is_coloured_and_searched(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(),
-        "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)",
-        "t",
-        SIZE,
-    ) as pilot:
+    code = "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)"
+    async with looking_at(screens_app(), code, "t", SIZE) as pilot:
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
@@ -80,9 +79,8 @@ async def test_question_about_a_text_becomes_a_search_cell(screens_app: MakeApp)
 
 
 async def test_long_text_is_fetched_where_it_is_visible(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE
-    ) as pilot:
+    code = "t = 'line\\n' * 1_000_000 + 'the needle'"
+    async with looking_at(screens_app(), code, "t", SIZE) as pilot:
         await reads(pilot, "5,000,010 characters", "line")
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
@@ -102,26 +100,19 @@ async def test_start_of_bytes_is_shown_as_repr_and_searched(screens_app: MakeApp
 async def test_function_shows_its_signature_and_source(make_app: MakeApp) -> None:
     code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
     async with looking_at(make_app(), code, "far", SIZE) as pilot:
+        signature = "far(days, limit: int = 3)"
         await reads(
-            pilot,
-            "far(days, limit: int = 3) -> list",
-            "In [1]:2",
-            "2  def far(days, limit: int = 3)",
-            "4      return [day",
+            pilot, f"{signature} -> list", "In [1]:2", f"2  def {signature}", "4      return [day"
         )
         assert sum("Days far from the median." in line for line in lines(pilot)) == 2
-        assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
+        assert not {"▐", "▕"} & set(screen_text(pilot)), "it must fit without a scrollbar"
 
 
 async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
     screens_app: MakeApp,
 ) -> None:
-    async with looking_at(
-        screens_app(),
-        "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)",
-        "a",
-        SIZE,
-    ) as pilot:
+    code = "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)"
+    async with looking_at(screens_app(), code, "a", SIZE) as pilot:
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
@@ -136,32 +127,23 @@ async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
 
 
 async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(),
-        "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()",
-        "bad",
-        SIZE,
-    ) as pilot:
+    code = "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()"
+    async with looking_at(screens_app(), code, "bad", SIZE) as pilot:
         await pilot.press("2")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
 
 
 async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
+    async with looking_at(screens_app(), "conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
         await pilot.press("ctrl+s")
         await reads(pilot, "conf.json")
         await pilot.press(*"conf.csv", "enter")
         await reads(pilot, "Only tables and arrays can be written as CSV, not a dict.")
         await pilot.press("ctrl+s", "enter")
-        await until(pilot, lambda: bool(ran(app)))
-        (cell,) = ran(app)
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{cell}\nprint(open('conf.json').read())"
-        )
-        assert "".join(result.output.split()) == '{"a":[1]}'
+        output = await exported(pilot, "print(open('conf.json').read())")
+        assert "".join(output.split()) == '{"a":[1]}'
 
 
 async def test_tree_is_searched_even_where_its_lines_are_not_loaded(screens_app: MakeApp) -> None:
@@ -185,24 +167,18 @@ async def test_tree_is_searched_even_where_its_lines_are_not_loaded(screens_app:
 
 
 async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
-    async with looking_at(
-        make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n"
-    ) as pilot:
+    code = "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])"
+    async with looking_at(make_app(), code, "n") as pilot:
         views = shown(pilot, "tabs").split()
         await pilot.press(views[views.index("Plot") - 1])
         await reads(pilot, "values by position")
 
         def colours() -> set[str]:
-            strips = pilot.app.screen._compositor.render_strips()
-            segments = [
-                segment
-                for strip in strips
-                for segment in strip
-                if any("\u2800" < character <= "\u28ff" for character in segment.text)
-            ]
             return {
                 str(segment.style.color.triplet)
-                for segment in segments
+                for strip in pilot.app.screen._compositor.render_strips()
+                for segment in strip
+                if any("\u2800" < character <= "\u28ff" for character in segment.text)
                 if segment.style is not None and segment.style.color is not None
             }
 
@@ -221,15 +197,14 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 async def test_frame_is_shown_sorted_filtered_and_walked_into(screens_app: MakeApp) -> None:
     app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
-        await reads(
-            pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
-        )
+        seen = "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
+        await reads(pilot, *seen)
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
         assert "—" in lines(pilot)[7]
         await pilot.press("slash", *"> many", "enter")
-        messages = ["many cannot be compared with values of int64."]
-        await until(pilot, lambda: [each.message for each in app._notifications] == messages)
+        message = "many cannot be compared with values of int64."
+        await until(pilot, lambda: notices(pilot) == [message])
         await reads(pilot, "row 1 of 1,000", "Bonn")
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
@@ -262,19 +237,15 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 
 
 async def test_visible_rows_of_a_sorted_filtered_table_are_exported(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, SEEN, "df") as pilot:
+    async with looking_at(screens_app(), SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "right", "slash", *"bonn", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)")
         await pilot.press("ctrl+s")
         await reads(pilot, "export 2 of 4 rows, sorted by n: df.csv")
         await pilot.press("enter")
-        await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
-        )
-        assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
+        output = await exported(pilot, "print(open('df.csv').read())")
+        assert output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
 
 
 async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
@@ -292,35 +263,22 @@ async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
         await reads(pilot, "not a name is not a valid variable name.")
         await pilot.press("v", "enter")
-        await until(
-            pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"]
-        )
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])"
-        )
-        assert result.output == "[4, 3, 2, 1]\n"
+        assert await exported(pilot, "list(df_view['n'])") == "[4, 3, 2, 1]\n"
+        assert ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"]
 
 
 async def test_visible_slice_of_an_array_is_exported(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(
-        app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube"
-    ) as pilot:
+    code = "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)"
+    async with looking_at(screens_app(), code, "cube") as pilot:
         await reads(pilot, "slice")
         await pilot.press("full_stop")
         await reads(pilot, "[ 1, :, : ]")
-        await until(
-            pilot,
-            lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
-        )
+        view: Any = inspector(pilot).view
+        await until(pilot, lambda: view.excerpt.opened.expression.startswith("cube[1"))
         await pilot.press("ctrl+s")
         await reads(pilot, "export [1, :, :]: cube.csv")
         await pilot.press("enter")
-        await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())"
-        )
-        assert result.output.split() == ["4,5", "6,7"]
+        assert (await exported(pilot, "print(open('cube.csv').read())")).split() == ["4,5", "6,7"]
 
 
 SMALL, MIDDLE = (80, 24), (120, 36)
