@@ -1,8 +1,9 @@
-"""Dialogs and lists to pick from, and the view of rows."""
+"""Dialogs, lists to pick from, and the view of rows."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -31,19 +32,8 @@ from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until
-from tests.tui.story import MakeApp
 
-
-@pytest.fixture
-def app(make_app: MakeApp) -> MahtabApp:
-    return make_app()
-
-
-@pytest.fixture
-async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        yield pilot
+PRESS = partial(MouseDown, None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +50,15 @@ async def test_bunched_keys_close_a_dialog_once(
     assert app.is_running
 
 
-async def test_a_dialog_is_dismissed_once(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_dialog_is_dismissed_once(app: MahtabApp, pilot: Pilot[int]) -> None:
     results: list[str | None] = []
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        dialog = Prompt("What?")
-        await app.push_screen(dialog, results.append)
-        dialog.dismiss("one")
-        dialog.dismiss("two")
-        await until(pilot, lambda: len(app.screen_stack) == 1 and bool(results))
-        await pilot.pause()
-        assert results == ["one"]
+    dialog = Prompt("What?")
+    await app.push_screen(dialog, results.append)
+    dialog.dismiss("one")
+    dialog.dismiss("two")
+    await until(pilot, lambda: len(app.screen_stack) == 1 and bool(results))
+    await pilot.pause()
+    assert results == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -108,30 +95,26 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     ids=["confirm", "query"],
 )
 async def test_quitting_while_a_dialog_opens_quits(
-    make_app: MakeApp, dialog: Callable[[], Dialog[object]]
+    app: MahtabApp, pilot: Pilot[int], dialog: Callable[[], Dialog[object]]
 ) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.push_screen(dialog())
-        app.exit(0)
-        await until(pilot, lambda: not app.is_running)
+    app.push_screen(dialog())
+    app.exit(0)
+    await until(pilot, lambda: not app.is_running)
     assert app.return_code == 0
 
 
 async def test_press_on_a_vanished_widget_is_ignored(
     monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    gone = Static("gone")
+    found = Static("gone"), Offset(0, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0)))
-        app.post_message(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
+        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: found)
+        app.post_message(PRESS())
         await pilot.pause()
     assert app.is_running
 
 
-async def test_history_entry_chosen_during_shutdown_is_dropped(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_history_entry_chosen_during_shutdown_is_dropped(app: MahtabApp) -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
         await pilot.press("ctrl+r")
@@ -161,15 +144,12 @@ async def test_press_after_all_screens_closed_is_ignored(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(app._screen_stacks, app._current_mode, [])
-        await app.on_event(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
+        await app.on_event(PRESS())
     assert app.is_running
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_missing_widgets_during_shutdown_do_not_crash(
-    make_app: MakeApp, wrapped: bool
-) -> None:
-    app = make_app()
+async def test_missing_widgets_during_shutdown_do_not_crash(app: MahtabApp, wrapped: bool) -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
         missing = NoMatches("No nodes match 'OptionList'")
@@ -186,19 +166,17 @@ class ThemesApp(TerminalApp[None]):
 async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> None:
     app = ThemesApp()
     async with app.run_test() as pilot:
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
-        await pilot.pause()
-        await pilot.press("down")
-        await pilot.pause()
-        assert app.theme == "mahtab-day"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.theme == "mahtab"
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
-        await pilot.pause()
-        await pilot.press("n", "o", "r", "enter")
-        await pilot.pause()
-        assert app.theme == "nord"
+        for keys, theme in (
+            (["down"], "mahtab-day"),
+            (["escape"], "mahtab"),
+            ([*"nor", "enter"], "nord"),
+        ):
+            if len(app.screen_stack) == 1:
+                app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+                await pilot.pause()
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert app.theme == theme
 
 
 class OptionsApp(ThemedApp):
@@ -216,15 +194,13 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
         options, muted = app.query_one(Options), get_palette(app).muted.color
         options.highlighted = 1
         await pilot.pause()
-        quiet = [
-            [
-                style.color == muted
-                for text, style, _ in options.render_line(y)
-                if "quiet" in text and style
-            ]
+        segments = [
+            (y, style.color == muted)
             for y in range(2)
+            for text, style, _ in options.render_line(y)
+            if "quiet" in text and style
         ]
-        assert quiet == [[True], [False]]
+        assert segments == [(0, True), (1, False)]
 
 
 MANY = 10_000_000
@@ -292,35 +268,31 @@ async def test_only_visible_rows_are_built_and_the_cursor_stays_visible() -> Non
 @ignores_removed
 class Composed(Widget):
     def compose(self) -> ComposeResult:
-        yield Static("as it was", id="part")
+        yield Static("before", id="part")
 
     def on_mount(self) -> None:
-        self.look()
+        self.update()
 
     def on_resize(self) -> None:
-        self.look()
+        self.update()
 
-    def look(self) -> None:
-        self.query_one("#part", Static).update("as it is")
-
-
-class Host(App[None]):
-    pass
+    def update(self) -> None:
+        self.query_one("#part", Static).update("after")
 
 
-@pytest.mark.parametrize("stands", [False, True], ids=["before it was put together", "later"])
-async def test_removed_widget_ignores_late_callbacks(stands: bool) -> None:
-    app = Host()
+@pytest.mark.parametrize("composed", [False, True])
+async def test_removed_widget_ignores_late_callbacks(composed: bool) -> None:
+    app = App[None]()
     async with app.run_test() as pilot:
         widget = Composed()
         mounted = app.screen.mount(widget)
-        if stands:
+        if composed:
             await mounted
         for _ in range(3):
-            widget.call_after_refresh(widget.look)
+            widget.call_after_refresh(widget.update)
         removed = widget.remove()
         widget.post_message(Resize(Size(3, 3), Size(3, 3)))
-        widget.call_after_refresh(widget.look)
+        widget.call_after_refresh(widget.update)
         await removed
         await pilot.pause()
-        assert not widget.is_attached  # what fails is raised at the end of the block
+        assert not widget.is_attached  # errors are raised at the end of the block
