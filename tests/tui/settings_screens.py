@@ -1,4 +1,4 @@
-"""The settings screen under a pilot, for tests."""
+"""Helpers for tests of the settings screen."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
 
 
 async def wait_for_message(pilot: Pilot[int], words: str) -> None:
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SettingsScreen)
-            and words in static_text(pilot, ".listing-said")
-        ),
-    )
+    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen))
+    await until(pilot, lambda: words in static_text(pilot, ".listing-said"))
+
+
+async def wait_for_problem(pilot: Pilot[int], words: str) -> None:
+    await until(pilot, lambda: words in static_text(pilot, ".setting-wrong"))
 
 
 async def entered(pilot: Pilot[int], key: str, new: str) -> None:

@@ -1,4 +1,4 @@
-"""The application and its terminal: keys from it, records at a pace, garbage, failing threads."""
+"""Keys from the terminal, the pace of records, garbage collection, failing threads."""
 
 from __future__ import annotations
 
@@ -67,6 +67,10 @@ def read(*reads: str) -> list[Message]:
     return [*messages, *parser.flush_pending()]
 
 
+def pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
 def keys(*reads: str) -> list[str]:
     return [message.key for message in read(*reads) if isinstance(message, Key)]
 
@@ -120,10 +124,7 @@ def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
     ids=lambda text: repr(text[:3]),
 )
 def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
-    sequence = f"\x1b[{parameters}u"
-    assert keys(
-        *(sequence[start : start + size] for start in range(0, len(sequence), size)), "b"
-    ) in (["b"], [chr(1), "b"])
+    assert keys(*pieces(f"\x1b[{parameters}u", size), "b") in (["b"], [chr(1), "b"])
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])
@@ -131,11 +132,8 @@ def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
     ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
 )
 def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
-    answer = f"{start}{'a' * 5_000}{end}"
-    rest = [
-        answer[offset : offset + size] for offset in range(LONGEST_PENDING + 10, len(answer), size)
-    ]
-    assert keys(answer[: LONGEST_PENDING + 10], *rest, "b") == ["b"]
+    reply, first = f"{start}{'a' * 5_000}{end}", LONGEST_PENDING + 10
+    assert keys(reply[:first], *pieces(reply[first:], size), "b") == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -212,16 +210,16 @@ def test_textuals_own_parser_still_needs_the_guard() -> None:
 
 
 class Drawing:
-    """A pump with a clock; `cost` is the time that a fold takes."""
+    """A pump with a clock of its own. cost: the time that a fold takes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
         self.now = self.worked = 1000.0
         self.cost = cost
         self.texts: list[str] = []
         self.log = logging.Logger("test")
-        self.drain = RecordPump()
-        self.drain.folds = [self._fold]
-        self.drain.begin(self.log)
+        self.pump = RecordPump()
+        self.pump.folds = [self._fold]
+        self.pump.begin(self.log)
         monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
         monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
 
@@ -230,19 +228,19 @@ class Drawing:
         self.worked += self.cost
 
     def log_text(self, text: str) -> None:
-        self.log.handle(
-            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
-        )
+        fields = {"msg": text, "levelno": logging.INFO, "record": Notice(text)}
+        self.log.handle(logging.makeLogRecord(fields))
 
     def second(self) -> int:
-        handed = 0
-        for look in range(round(1 / RATE)):
+        """Return how many ticks of a second have drawn something."""
+        drawn = 0
+        for number in range(round(1 / RATE)):
             before = len(self.texts)
-            self.log_text(str(look))
-            self.drain.tick()
+            self.log_text(str(number))
+            self.pump.tick()
             self.now += RATE
-            handed += len(self.texts) > before
-        return handed
+            drawn += len(self.texts) > before
+        return drawn
 
 
 def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,20 +253,20 @@ def test_slow_drawing_skips_ticks_and_loses_nothing(monkeypatch: pytest.MonkeyPa
     drawing = Drawing(monkeypatch, 0.015)
     assert drawing.second() == 15
     drawing.now += RATE
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == [str(number) for number in range(30)]
 
 
 def test_record_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 10)
     drawing.log_text("first")
-    drawing.drain.tick()
+    drawing.pump.tick()
     drawing.log_text("second")
     drawing.now += MAX_DELAY - 0.01
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == ["first"]
     drawing.now += 0.011
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == ["first", "second"]
 
 
@@ -300,13 +298,11 @@ def test_survivors_of_a_long_collection_are_frozen(monkeypatch: pytest.MonkeyPat
     assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
     monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
     gc.collect()
-    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
-        "what is frozen is not among them"
-    )
+    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
 
 
-def run(work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work, name="kernel reader")
+def run(work: Callable[[], object], name: str = "kernel reader") -> None:
+    thread = threading.Thread(target=work, name=name)
     thread.start()
     thread.join()
 
@@ -336,9 +332,7 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
 
     with report_thread_failures(reports.append):
         for error in (errno.EIO, errno.ENOSPC):
-            thread = threading.Thread(target=write, args=(error,), name="textual-output")
-            thread.start()
-            thread.join()
+            run(partial(write, error), "textual-output")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert reports == [f"The thread 'textual-output' of mahtab-tui has ended: {full}."]
 
