@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.engines import dspy_block, rlms_block
 from tests.benchmarks.search_peers import __file__ as PEERS
 from tests.benchmarks.table import timed
 from tests.services import LocalServer, answering
@@ -28,8 +29,8 @@ _LINE = "line of a text\n"
 _BLOCK = "```python\nFINAL(7)\n```"
 _REPLIES = {
     "mahtab-tui": _BLOCK,
-    "rlms": "```repl\nanswer['content'] = '7'\nanswer['ready'] = True\n```",
-    "dspy": "[[ ## reasoning ## ]]\nI count.\n\n[[ ## code ## ]]\nSUBMIT('7')\n\n[[ ## completed ## ]]",
+    "rlms": rlms_block("answer['content'] = '7'\nanswer['ready'] = True"),
+    "dspy": dspy_block("SUBMIT('7')"),
 }
 _OURS = "from mahtab_tui import rlm\nanswer = rlm('Which?', {text!r} * 5000, model={model})\nassert answer == '7', answer"
 
