@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
+from tests.tui.inspecting import Inspect, looking_at
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import MakeApp, ScriptedSession
 
@@ -166,8 +167,9 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSess
 
 
 @pytest.fixture
-def screens_app(inspected: ScriptedSession) -> Callable[[], SessionScreensApp]:
-    return lambda: SessionScreensApp(inspected)
+def inspect(inspected: ScriptedSession) -> Inspect:
+    """Open the inspector, given code, a name and a size, over a shared session."""
+    return lambda *given: looking_at(SessionScreensApp(inspected), *given)
 
 
 @pytest.fixture

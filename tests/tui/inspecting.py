@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -16,7 +15,7 @@ from tests.tui.editor_app import screen_text, until
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import drawn
 
-MakeApp = Callable[..., MahtabApp | SessionScreensApp]
+Inspect = Callable[..., AbstractAsyncContextManager[Pilot[int]]]
 
 
 def inspector(pilot: Pilot[int]) -> InspectorScreen:
@@ -33,8 +32,9 @@ def lines(pilot: Pilot[int]) -> list[str]:
     return screen_text(pilot).splitlines()
 
 
-def ran(app: App[int]) -> list[str]:
-    cells: list[str] = app.__dict__.setdefault("cells_of_inspector", [])
+def ran(pilot: Pilot[int]) -> list[str]:
+    """Cells that the inspector has run."""
+    cells: list[str] = pilot.app.__dict__.setdefault("cells_of_inspector", [])
     return cells
 
 
@@ -46,8 +46,8 @@ async def cell(pilot: Pilot[int], code: str) -> str:
 
 async def exported(pilot: Pilot[int], then: str) -> str:
     """Wait for the cell that the inspector runs, and run it with more code."""
-    await until(pilot, lambda: bool(ran(pilot.app)))
-    (export,) = ran(pilot.app)
+    await until(pilot, lambda: bool(ran(pilot)))
+    (export,) = ran(pilot)
     return await cell(pilot, f"{export}\n{then}")
 
 
@@ -58,7 +58,7 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
         await asyncio.to_thread(app.session.start_kernel)
     await cell(pilot, code)
     assert isinstance(app, MahtabApp | SessionScreensApp)
-    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(app).append))
+    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(pilot).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 

@@ -75,7 +75,12 @@ class Scribe:
 
     def begin(self, node: str, query: str, **attrs: Any) -> Record:
         parent = node.rpartition(".")[0] or None
-        usual = {"kind": "rlm", "model": "haiku" if parent else "sonnet", "chars": 0, "spans": []}
+        usual: dict[str, Any] = {
+            "kind": "rlm",
+            "model": "haiku" if parent else "sonnet",
+            "chars": 0,
+            "spans": [],
+        }
         about = {"parent": parent, "depth": node.count("."), **usual, **attrs}
         return self.call(node, "begin", query, **about)
 

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import screen_text, until
+from tests.tui.editor_app import screen_text, until, wait_for_screen
 from tests.tui.story import IDLE, WAITING, MakeApp, drawn, log, showing, story, wait_for_notice
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
@@ -103,7 +103,7 @@ async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
     sent: list[tuple[str, str]] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
     await pilot.press(*"/sett", "tab", "enter")
-    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+    await wait_for_screen(pilot, SettingsScreen)
     await pilot.press("escape")
     await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
     await until(pilot, lambda: len(sent) == 2)

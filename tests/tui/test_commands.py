@@ -26,7 +26,7 @@ from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
-from tests.tui.editor_app import static_text, until
+from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.story import WAITING, MakeApp, drawn, log, notices, showing, story, wait_for_notice
 
 
@@ -51,7 +51,7 @@ def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
 
 
 def test_no_alt_letter_key_is_mistaken_for_another() -> None:
-    keys = [each.keys for each in (*COMMANDS, *PANE_COMMANDS, *PANE_KEYS)]
+    keys = [each.keys for each in (*COMMANDS, *PANE_COMMANDS)] + [row.keys for row in PANE_KEYS]
     letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
     assert letters
     # Textual takes for Ctrl+Right what most terminals send for Alt+F.
@@ -130,7 +130,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
         await pilot.press("escape")
         await wait_for_notice(pilot, "to kill the kernel")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await wait_for_screen(pilot, Confirm)
         await pilot.press("n")
         app.clear_notifications()
         monkeypatch.setattr(app.command_context.interrupter, "_last_stop", 0.0)
@@ -181,7 +181,7 @@ async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        await wait_for_close(pilot, HelpScreen)
         assert app.editor.is_empty
 
 
@@ -191,7 +191,7 @@ async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
     await pilot.press("f2", *"/help agents", "enter")
     await until(pilot, lambda: page("agents").title in seen(pilot))
     await pilot.press("escape")
-    await until(pilot, lambda: len(app.screen_stack) == 1)
+    await wait_for_close(pilot)
     await pilot.press(*"/help agnets", "enter")
     await wait_for_notice(pilot, "Did you mean agents")
     assert app.editor.text == "/help agnets"

@@ -31,7 +31,7 @@ from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalett
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
-from tests.tui.editor_app import ThemedApp, press_at_once, until
+from tests.tui.editor_app import ThemedApp, press_at_once, until, wait_for_close, wait_for_screen
 
 PRESS = partial(MouseDown, None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
 
@@ -43,9 +43,9 @@ async def test_bunched_keys_close_a_dialog_once(
     key: str, opened: type[Dialog[object]], app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(app.screen, opened))
+    await wait_for_screen(pilot, opened)
     await press_at_once(pilot, "escape", "escape", "escape")
-    await until(pilot, lambda: len(app.screen_stack) == 1)
+    await wait_for_close(pilot)
     await pilot.pause()
     assert app.is_running
 
@@ -118,7 +118,7 @@ async def test_history_entry_chosen_during_shutdown_is_dropped(app: MahtabApp) -
     async with app.run_test() as pilot:
         await pilot.pause()
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, HistorySearch))
+        await wait_for_screen(pilot, HistorySearch)
         chosen = app.screen._result_callbacks[-1].callback
         assert chosen is not None
         app.exit(0)

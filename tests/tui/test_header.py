@@ -123,7 +123,7 @@ async def test_model_activity_replaces_an_idle_kernel(
 ) -> None:
     now = time.time() + 10
     monkeypatch.setattr(time, "time", lambda: now)
-    turn = {"turn": 1, "step": 0, "party": "claude"}
+    turn: dict[str, Any] = {"turn": 1, "step": 0, "party": "claude"}
     code = {**turn, "request": "1", "block": 0, "blocks": 1}
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         await log(pilot, kernel("idle"), records.Agent(**turn, state="thinking"), when=now)

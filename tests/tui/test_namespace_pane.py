@@ -16,7 +16,7 @@ from mahtab_tui.tui.inspector.screen import InspectorScreen
 from mahtab_tui.tui.namespace import NamespacePane
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import screen_text, until
+from tests.tui.editor_app import screen_text, until, wait_for_close, wait_for_screen
 from tests.tui.story import MakeApp, change, drawn, log, notices, showing
 
 SIZE = (120, 40)
@@ -59,9 +59,8 @@ async def focused(pilot: Pilot[int]) -> None:
 
 
 async def opened_name(pilot: Pilot[int]) -> str:
-    await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
-    assert isinstance(pilot.app.screen, InspectorScreen)
-    (name,) = pilot.app.screen.labels
+    screen = await wait_for_screen(pilot, InspectorScreen)
+    (name,) = screen.labels
     return name
 
 
@@ -228,7 +227,7 @@ async def test_rename_and_delete_run_as_cells_of_the_user(
     await pilot.press(keys[0])
     await until(pilot, lambda: len(app.screen_stack) == 2)
     await pilot.press(*keys[1:])
-    await until(pilot, lambda: len(app.screen_stack) == 1)
+    await wait_for_close(pilot)
     assert run == ([] if cell is None else [cell])
 
 
@@ -247,7 +246,7 @@ async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
             await pilot.press(*keys)
             await until(pilot, lambda: len(app.screen_stack) == 2)
             await pilot.press("y")
-            await until(pilot, lambda: len(app.screen_stack) == 1)
+            await wait_for_close(pilot)
         assert run == [f"del globals()[{name!r}]", "del globals()['class']"]
         await pilot.press("end", "enter")
         assert await opened_name(pilot) == name

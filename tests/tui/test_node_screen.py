@@ -11,7 +11,7 @@ from textual.widgets import Input
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen, TextRows
 from mahtab_tui.tui.search.pane import CallSelection
-from tests.tui.editor_app import static_text, until
+from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running
 
@@ -126,7 +126,7 @@ async def test_escape_closes_the_search_first_and_then_the_call() -> None:
         assert isinstance(app.screen, NodeScreen)
         assert app.screen.query_one(TextRows).has_focus
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await wait_for_close(pilot, NodeScreen)
 
 
 async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
@@ -151,7 +151,7 @@ async def test_calls_link_to_calls() -> None:
             lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2",
         )
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await wait_for_close(pilot, NodeScreen)
 
 
 async def test_menu_acts_on_the_call() -> None:
@@ -166,7 +166,7 @@ async def test_missing_text_is_reported() -> None:
     app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
     async with app.run_test(size=(150, 40)) as pilot:
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await wait_for_screen(pilot, NodeScreen)
         assert "no longer kept" in static_text(pilot, "TextPane Static")
         await pilot.press("t", "slash", "n", "tab", "enter", "t")
 

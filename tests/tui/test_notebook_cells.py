@@ -18,7 +18,7 @@ from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import wait_for_close, wait_for_screen
 from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
@@ -206,9 +206,9 @@ async def test_notebook_of_another_language_runs_only_after_a_question(make_app:
     async with app.run_test() as pilot:
         for key in ("n", "y"):
             run_notebook(app, session, lambda notebook: ran.append(notebook.language))
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await wait_for_screen(pilot, Confirm)
             assert ran == []
             await pilot.press(key)
-            await until(pilot, lambda: len(app.screen_stack) == 1)
+            await wait_for_close(pilot)
         run_notebook(app, session, lambda notebook: ran.append("again"))
         assert ran == ["julia", "again"]

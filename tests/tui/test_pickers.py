@@ -16,7 +16,14 @@ from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
-from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.editor_app import (
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+    write,
+)
 from tests.tui.story import MakeApp, drawn, showing, story
 
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
@@ -60,7 +67,7 @@ async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
         for keys in (["down"], [*"ssh", "colon", "slash", "slash", *"new"]):
             await open_kernels(pilot, chosen)
             await pilot.press(*keys, "enter")
-            await until(pilot, lambda: len(pilot.app.screen_stack) == 1)
+            await wait_for_close(pilot)
         await until(pilot, lambda: len(chosen) == 3)
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
@@ -83,7 +90,7 @@ def specs(pilot: Pilot[int]) -> list[str]:
 async def open_models(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ModelPicker))
+    await wait_for_screen(pilot, ModelPicker)
     await until(pilot, lambda: bool(picker(pilot)._models) and "ollama:" in specs(pilot))
     await until(pilot, lambda: static_text(pilot, ".listing-count") == "")
     await pilot.pause()
@@ -104,7 +111,7 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
 async def enter(pilot: Pilot[int]) -> str:
     """Choose the marked model."""
     await pilot.press("enter")
-    await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
+    await wait_for_close(pilot, ModelPicker)
     assert isinstance(pilot.app, MahtabApp)
     return pilot.app.session.model
 

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import SearchTreePane
-from tests.tui.editor_app import until
+from tests.tui.editor_app import until, wait_for_close, wait_for_screen
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import (
     QUERY,
@@ -201,16 +201,15 @@ async def test_enter_or_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
 ) -> None:
     await go_to(pilot, "1.3")
     await pilot.press("enter", "enter")
-    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+    await wait_for_screen(pilot, NodeScreen)
     await pilot.press("escape")
-    await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+    await wait_for_close(pilot, NodeScreen)
     at = line_with(app.pane, "8.2–10.2M")
     await pilot.click(SearchTreePane, offset=(lines(app.pane)[at].index("▾"), at))
     assert not any("deploy" in line for line in lines(app.pane))
     await pilot.click(SearchTreePane, offset=(20, at))
-    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-    assert isinstance(app.screen, NodeScreen)
-    assert app.screen.chosen.node.id == "1.5"
+    screen = await wait_for_screen(pilot, NodeScreen)
+    assert screen.chosen.node.id == "1.5"
 
 
 async def test_wheel_scrolls_long_content(app: SearchApp, pilot: Pilot[None]) -> None:
@@ -240,7 +239,7 @@ async def test_external_text_is_neither_markup_nor_control_codes() -> None:
         assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
         assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await wait_for_screen(pilot, NodeScreen)
 
 
 async def test_users_keymap_changes_the_keys_of_calls(app: SearchApp, pilot: Pilot[None]) -> None:
@@ -309,7 +308,7 @@ def test_a_call(
     async def open_call(pilot: Pilot[None]) -> None:
         await pilot.pause()
         await pilot.press(*keys, "enter", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NodeScreen))
+        await wait_for_screen(pilot, NodeScreen)
         await pilot.pause()
 
     app = SearchApp(search(), theme=theme)

@@ -34,7 +34,14 @@ from mahtab_tui.tui.screens.session_info import (
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
-from tests.tui.editor_app import ThemedApp, screen_text, static_text, until
+from tests.tui.editor_app import (
+    ThemedApp,
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+)
 from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
 
 
@@ -63,7 +70,7 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
             assert words in str(rows.content)
         await until(pilot, lambda: rows.size.height == len(str(rows.content).splitlines()))
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_for_close(pilot)
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ async def test_context_is_shown_and_a_failed_count_gives_one_sentence(app: Mahta
         rows = app.screen.query_one("#rows", Static)
         await until(pilot, lambda: rows.size.height == len(shown(app, "#rows").splitlines()))
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_for_close(pilot)
         app.push_screen(ReportScreen("Context", fail, id="rows"))
         await until(pilot, lambda: shown(app, "#rows") == "The kernel [b]died[/b].")
 
@@ -104,7 +111,7 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
         assert shown(app, "#instructions-text") == text
         for key, trusted in (("n", False), ("y", True)):
             await pilot.press("t")
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await wait_for_screen(pilot, Confirm)
             await pilot.press(key)
             await until(pilot, lambda: bool(shown(app, "#instructions-text")))
             assert (not find_instructions(project).untrusted) is trusted
@@ -211,7 +218,7 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(app: MahtabApp) -> None:
         await until(pilot, lambda: "kernel" in shown(app, "#undo-changes"))
         assert not can_undo(app.screen)
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
+        await wait_for_close(pilot, UndoScreen)
 
 
 async def test_a_question_offers_to_undo_its_whole_answer(app: MahtabApp) -> None:
@@ -223,15 +230,14 @@ async def test_a_question_offers_to_undo_its_whole_answer(app: MahtabApp) -> Non
         for entry in (question, pane.viewport.transcript.entries[-1]):
             pane.marker.entry = entry
             await pilot.press("enter")
-            await until(pilot, lambda: isinstance(app.screen, ActionMenu))
-            assert isinstance(app.screen, ActionMenu)
-            offered = [command.id for command in app.screen.commands]
+            screen = await wait_for_screen(pilot, ActionMenu)
+            offered = [command.id for command in screen.commands]
             assert ("entry-undo" in offered) is (entry is question)
             await pilot.press("escape")
-            await until(pilot, lambda: not isinstance(app.screen, ActionMenu))
+            await wait_for_close(pilot, ActionMenu)
         pane.marker.entry = question
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: isinstance(app.screen, UndoScreen))
+        await wait_for_screen(pilot, UndoScreen)
         assert shown(app, "#question") == "Undo cell 4?"
 
 
@@ -248,7 +254,7 @@ async def listing_servers(
 ) -> AsyncIterator[tuple[Pilot[int], ServersScreen]]:
     async with showing(app, size) as pilot:
         await app.run_action("command('mcp')")
-        await until(pilot, lambda: isinstance(app.screen, ServersScreen))
+        await wait_for_screen(pilot, ServersScreen)
         await pilot.pause()
         assert isinstance(app.screen, ServersScreen)
         yield pilot, app.screen
@@ -284,7 +290,7 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
         assert "write(text: str) may change something" in tools
         assert "\x1b" not in str(screen.line(screen.rows[0], 100))
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await wait_for_screen(pilot, PagerScreen)
         title = "Messages of echo  ·  1 lines"
         await until(pilot, lambda: static_text(pilot, "#output-title") == title)
         await pilot.press("escape")

@@ -20,7 +20,7 @@ from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
-from tests.tui.editor_app import until, write
+from tests.tui.editor_app import until, wait_for_screen, write
 from tests.tui.screens_app import ScreensApp
 
 NOON = 1_750_000_000.0
@@ -84,13 +84,13 @@ async def opened(
 
 async def confirm(pilot: Pilot[int], key: str) -> None:
     await pilot.press("f8")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+    await wait_for_screen(pilot, Confirm)
     await pilot.press(key)
 
 
 async def rename(pilot: Pilot[int], title: str) -> None:
     await pilot.press("f2")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+    await wait_for_screen(pilot, Prompt)
     await pilot.press("ctrl+u")
     await write(pilot, title)
     await pilot.press("enter")

@@ -16,7 +16,14 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
-from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.editor_app import (
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+    write,
+)
 from tests.tui.settings_screens import (
     SIZE,
     chosen,
@@ -92,7 +99,7 @@ async def test_every_setting_is_listed_with_its_source(
         ):
             assert value(pilot, key) == tuple(shown)
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
+        await wait_for_close(pilot, SettingsScreen)
         await pilot.press("f8", "f12")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.rows))
         assert value(pilot, "approval") == ("review", "this session")
@@ -161,7 +168,7 @@ async def test_number_and_text_are_validated_before_saving(
     await entered(pilot, "code_dir", "[/x]missing")
     await wait_for_problem(pilot, "[/x]missing is not a folder")
     await pilot.press("escape")
-    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+    await wait_for_screen(pilot, SettingsScreen)
     await entered(pilot, "python", "python3")
     await wait_for_message(pilot, "Saved. It takes effect at the next start.")
 
@@ -173,7 +180,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
     await write(pilot, "keymap")
     await until(pilot, lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"])
     await pilot.press("down", "enter")
-    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    await wait_for_screen(pilot, EditSetting)
     await write(pilot, "jmp=f4")
     await pilot.press("enter")
     await wait_for_problem(pilot, "Did you mean jump?")
@@ -188,7 +195,7 @@ async def test_secret_is_typed_invisibly_and_written(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "api_keys.openai")
-    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    await wait_for_screen(pilot, EditSetting)
     line = app.screen.query_one(LineInput)
     assert (line.value, line.password) == ("", True)
     await write(pilot, "sk-new")
@@ -253,7 +260,7 @@ async def test_change_finished_after_closing_the_screen_is_reported(
     await chosen(pilot, "reload")
     await until(pilot, lambda: app.session.settings.reload)
     await pilot.press("escape")
-    await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
+    await wait_for_close(pilot, SettingsScreen)
     may_write.set()
     await wait_for_notice(pilot, SAVED)
     (notice,) = app._notifications

@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import until, write
+from tests.tui.editor_app import until, wait_for_close, wait_for_screen, write
 from tests.tui.story import MakeApp, drawn, scripted, story
 
 SIZE = (100, 30)
@@ -29,9 +29,8 @@ def skills(project: Path) -> Path:
 
 
 def screen(pilot: Pilot[int]) -> SkillsScreen:
-    found = pilot.app.screen
-    assert isinstance(found, SkillsScreen)
-    return found
+    assert isinstance(pilot.app.screen, SkillsScreen)
+    return pilot.app.screen
 
 
 def names(pilot: Pilot[int]) -> list[str]:
@@ -54,7 +53,7 @@ def loaded(pilot: Pilot[int]) -> list[str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.app.run_action("command('skills')")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen))
+    await wait_for_screen(pilot, SkillsScreen)
     await until(pilot, lambda: bool(screen(pilot).rows))
     await pilot.pause()
 
@@ -146,9 +145,9 @@ async def test_project_skill_is_withheld_until_trusted_here(
         assert "held back" in row(pilot, 0)
         assert "Their words." in text(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, SkillsScreen))
+        await wait_for_close(pilot, SkillsScreen)
         await pilot.press("y")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen))
+        await wait_for_screen(pilot, SkillsScreen)
         library = scripted(pilot)[1].knowledge.skills
         await until(pilot, lambda: library.skills().get("zebra") is not None)
         assert library.file("zebra", "more.md") == "More."

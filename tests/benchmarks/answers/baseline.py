@@ -72,7 +72,7 @@ class Baseline:
         text = question if len(self._messages) > 1 else f"{self._tables}\n{question}"
         self._messages.append({"role": "user", "content": text})
         outcome, began = Outcome(calls=1, transcript=[("question", text)]), time.perf_counter()
-        body = {"model": self._model, "messages": self._messages}
+        body: dict[str, Any] = {"model": self._model, "messages": self._messages}
         body |= {"temperature": 0, "max_tokens": _MOST_WRITTEN}
         try:
             self._take(complete(self._url, body, self._seconds), outcome)

@@ -44,7 +44,7 @@ def _origin(cars: DataFrame, name: str) -> DataFrame:
     return cars[cars.Origin == name]
 
 
-def _since_1980(cars: DataFrame, origin: str) -> int:
+def _since_1980(cars: DataFrame, origin: str) -> Any:
     return (pd.to_datetime(_origin(cars, origin).Year).dt.year >= 1980).sum()
 
 
@@ -69,7 +69,7 @@ def _growth(stocks: DataFrame) -> pd.Series:
     return pd.Series({symbol: each.iloc[-1] / each.iloc[0] for symbol, each in prices.items()})
 
 
-def _fossil(electricity: DataFrame, year: int) -> float:
+def _fossil(electricity: DataFrame, year: int) -> Any:
     of_year = electricity[pd.to_datetime(electricity.year).dt.year == year]
     return of_year.set_index("source").net_generation["Fossil Fuels"]
 
@@ -97,8 +97,8 @@ def _no_code(name: str, tables: str, text: str, *groups: Sequence[str]) -> Conve
 
 def _session(tables: str, *asked: tuple[str, str, Check, Callable[..., Any]]) -> Conversation:
     return [
-        _one(FOLLOW_UP if index else SINGLE, name, tables, *rest)[0]
-        for index, (name, *rest) in enumerate(asked)
+        _one(FOLLOW_UP if index else SINGLE, name, tables, text, check, compute)[0]
+        for index, (name, text, check, compute) in enumerate(asked)
     ]
 
 

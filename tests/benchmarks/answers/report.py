@@ -30,9 +30,9 @@ class Row(Outcome):
 
 def make_row(program: str, item: Item, outcome: Outcome) -> Row:
     """Score an outcome."""
-    about = {"name": item.name, "kind": item.kind, "question": item.text}
-    score = item.score(outcome)
-    return Row(**vars(outcome), **about, program=program, expected=item.expected, score=score)
+    row = Row(**vars(outcome), program=program, score=item.score(outcome))
+    row.name, row.kind, row.question, row.expected = item.name, item.kind, item.text, item.expected
+    return row
 
 
 def print_row(row: Row, *, verbose: bool) -> None:
