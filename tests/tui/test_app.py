@@ -80,13 +80,6 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app
         assert line in shown
 
 
-async def test_chosen_theme_is_saved(make_app: MakeApp, app: MahtabApp, pilot: Pilot[int]) -> None:
-    await pilot.press("f10")
-    assert app.theme == "mahtab-day"
-    app.ui_state.save()
-    assert make_app(theme="").theme == "mahtab-day"
-
-
 async def test_unknown_slash_command_is_reported_and_not_sent(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:

@@ -58,9 +58,7 @@ def test_no_alt_letter_key_is_mistaken_for_another() -> None:
     assert not {f"\x1b{letter}" for letter in letters} & ANSI_SEQUENCES_KEYS.keys()
 
 
-async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
-    make_app: MakeApp,
-) -> None:
+async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with showing(app, (120, 40)) as pilot:
@@ -69,41 +67,35 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
         for command in COMMANDS:
             assert f"{command.title}: {command.help}" in words
             (row,) = [line for line in lines if f" {command.title}: {command.help[:10]}" in line]
-            key = "f12" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
-            assert row.split()[0].startswith(
-                key.split(",")[0] or ("/" if command.slash else "palette")
-            )
+            key = "f12" if command.id == "toggle-mode" else command.keys.partition(",")[0]
+            assert row.split()[0].startswith(key or ("/" if command.slash else "palette"))
             assert not command.slash or f"/{command.slash}" in row
         for pane_row in PANE_KEYS:
             assert pane_row.help in words
             assert any(pane_row.keys in line and pane_row.help[:10] in line for line in lines)
-
-
-async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
-    app = make_app()
-    app.settings.keymap = {"toggle-mode": "f12"}
-    async with showing(app, (120, 40)) as pilot:
-        await pilot.press("ctrl+p")
+        await pilot.press("escape", "ctrl+p")
         await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
-        rows = palette_rows(pilot)
         for command in COMMANDS:
             key = "f12" if command.id == "toggle-mode" else command.keys
-            assert any(command.title in row and key in row for row in rows), command.id
+            found = any(command.title in row and key in row for row in palette_rows(pilot))
+            assert found, command.id
         await pilot.press(*"namespace recursion", "enter")
         await until(pilot, lambda: not app.query_one("#side").display)
 
 
-@pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
-async def test_theme_chosen_by_name_is_saved_for_the_next_start(
-    make_app: MakeApp, theme: str
+@pytest.mark.parametrize(
+    ("keys", "theme"), [(["f10"], "mahtab-day"), (["f2", *"/theme nord", "enter"], "nord")]
+)
+async def test_chosen_theme_is_saved_for_the_next_start(
+    make_app: MakeApp, keys: list[str], theme: str
 ) -> None:
     app = make_app(theme="")
     async with showing(app) as pilot:
-        await pilot.press("f2", *f"/theme {theme}", "enter")
+        await pilot.press(*keys)
         await until(pilot, lambda: app.theme == theme)
     app.ui_state.save()
     again = make_app(theme="")
-    async with showing(again) as pilot:
+    async with showing(again):
         assert again.theme == theme
         assert again.current_theme.dark == (theme == "nord")
 

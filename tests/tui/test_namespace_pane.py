@@ -109,7 +109,9 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
         assert "Variables appear here" in lines(pilot)[1]
 
 
-async def test_sorted_by_recency_name_and_type(pilot: Pilot[int]) -> None:
+async def test_sorted_by_recency_name_and_type_with_hidden_names_on_request(
+    pilot: Pilot[int],
+) -> None:
     assert names(pilot) == ["data", "a", "b"]
     await pilot.press("ctrl+s")
     assert names(pilot) == ["a", "b", "data"]
@@ -118,9 +120,6 @@ async def test_sorted_by_recency_name_and_type(pilot: Pilot[int]) -> None:
     assert names(pilot) == ["b", "data", "a"]
     await pilot.click(NamespacePane, offset=(4, 1))
     assert names(pilot) == ["data", "a", "b"]
-
-
-async def test_modules_functions_and_private_names_show_on_request(pilot: Pilot[int]) -> None:
     assert "3 hidden" in lines(pilot)[0]
     await pilot.press("ctrl+t")
     assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]

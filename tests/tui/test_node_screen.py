@@ -95,20 +95,15 @@ async def test_answer_links_to_the_text_it_cites() -> None:
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
 
-async def test_text_shows_its_span_with_the_roots_line_numbers() -> None:
-    async with opened(running(), "1.5") as (_pilot, app):
-        start = app.pane.trees["t1"].nodes["1.5"].spans[0][0]
-        first = text_rows(app)[0]
-        assert f"{start // LINE + 1:,}" in first or f"{start // LINE + 2:,}" in text_rows(app)[1]
-
-
-async def test_the_text_can_be_searched() -> None:
+async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
     async with opened(running(), "1.5") as (pilot, app):
+        line = app.pane.trees["t1"].nodes["1.5"].spans[0][0] // LINE + 1
+        rows = app.screen.query_one(TextRows)
+        assert f"{line:,}" in text_rows(app)[0] or f"{line + 1:,}" in text_rows(app)[1]
         await pilot.press("t", "slash")
         field = app.screen.query_one("#find", Input)
         await until(pilot, lambda: field.has_focus)
         await pilot.press(*"error db", "enter")
-        rows = app.screen.query_one(TextRows)
         await until(pilot, lambda: rows.found is not None)
         first = rows.found
         assert first is not None
@@ -118,13 +113,9 @@ async def test_the_text_can_be_searched() -> None:
         await until(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
         await pilot.press("N")
         await until(pilot, lambda: rows.found == first)
-
-
-async def test_escape_closes_the_search_first_and_then_the_call() -> None:
-    async with opened(running(), "1.5") as (pilot, app):
-        await pilot.press("t", "slash", "escape")
+        await pilot.press("slash", "escape")
         assert isinstance(app.screen, NodeScreen)
-        assert app.screen.query_one(TextRows).has_focus
+        assert rows.has_focus
         await pilot.press("escape")
         await wait_for_close(pilot, NodeScreen)
 

@@ -274,16 +274,7 @@ async def test_undrawable_pictures_stay_half_blocks(
         assert (len(tried), kitty.sent) == (1, [])
 
 
-async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watcher(pilot, kitty)
-        await watched.standing(1)
-        kitty.graphics = None
-        pilot.app.screen.refresh()
-        await watched.standing(0)
-
-
-async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
+async def test_suspended_terminal_gets_pictures_again_and_the_setting_removes_them(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
@@ -294,3 +285,6 @@ async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
         kitty.stored.clear()
         pilot.app.refresh(layout=True)
         assert await watched.standing(1) == [before]
+        kitty.graphics = None
+        pilot.app.screen.refresh()
+        await watched.standing(0)

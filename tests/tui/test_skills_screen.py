@@ -81,13 +81,12 @@ def row(pilot: Pilot[int], index: int) -> str:
     return str(screen(pilot).query_one(OptionList).get_option_at_index(index).prompt)
 
 
-async def test_skills_are_listed_by_name_with_a_preview_of_the_first(pilot: Pilot[int]) -> None:
+async def test_skills_are_listed_and_searched_with_a_preview_of_the_first(
+    pilot: Pilot[int],
+) -> None:
     assert names(pilot) == sorted([*SIX, "tidy"])
     assert "Read the last line of the traceback" in text(pilot)
     assert status(pilot, ".listing-about").endswith("bundled with the program")
-
-
-async def test_typing_searches_and_the_preview_follows(pilot: Pilot[int]) -> None:
     await searched(pilot, "tidying room", ["tidy"])
     assert "Use when [b]nothing[/b] can be found." in text(pilot)
     assert "**" not in text(pilot)
