@@ -24,7 +24,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.screen import BARE, echo_row, key_echo, our_terminal
-from tests.benchmarks.table import Row, since
+from tests.benchmarks.table import Row, since, timed_async
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import text_of
 
@@ -56,14 +56,13 @@ async def _starts(args: list[str]) -> list[float]:
 
 async def _evals(args: list[str]) -> list[float]:
     """Milliseconds of ``1+1``, without the worker's start."""
-    took = []
     async with connected(args) as client:
-        await client.call_tool("eval", {"code": "1+1"})
-        for _ in range(300):
-            start = perf_counter()
+
+        async def work() -> None:
             await client.call_tool("eval", {"code": "1+1"})
-            took.append(since(start))
-    return took
+
+        await work()
+        return await timed_async(work, 300)
 
 
 async def _many_agents() -> tuple[float, int]:

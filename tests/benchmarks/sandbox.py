@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
-from tests.benchmarks.table import Row, since
+from tests.benchmarks.table import Row, since, timed_async
 
 _LINE = "x" * 79 + "\n"
 _LARGE = 100 * 2**20
@@ -43,17 +43,17 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     async def turn(sandbox: ProcessSandbox, code: str) -> str:
         return (await sandbox.run(code, 60.0)).output
 
-    yield Row("fork server and its first sandbox", await _timed(start))
+    yield Row("fork server and its first sandbox", await timed_async(start))
     starts, closes = [], []
     for _ in range(40):
         begun = perf_counter()
         sandbox = await start()
         starts.append(since(begun))
-        closes.append(await _timed(sandbox.close))
+        closes += await timed_async(sandbox.close)
     yield Row("a sandbox: start, lock-down, probe", starts, "<= 9 ms")
     yield Row("closing it", closes)
     sandbox = await start()
-    turns = [await _timed(lambda: turn(sandbox, "1")) for _ in range(300)]
+    turns = await timed_async(lambda: turn(sandbox, "1"), 300)
     yield Row("a turn there and back", turns, "<= 2 ms")
     pid = int(await turn(sandbox, "import os; os.getpid()"))
     private = _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024
@@ -66,12 +66,6 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     yield Row("100 MB: start and a search through all of it", since(begun), "<= 1 s")
     most = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
     yield Row("100 MB: most memory meanwhile", most, "<= 4 x", unit="x")
-
-
-async def _timed(work: Callable[[], Awaitable[object]]) -> float:
-    begun = perf_counter()
-    await work()
-    return since(begun)
 
 
 def _memory(pid: int, file: str, field: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -30,6 +30,15 @@ def timed(work: Callable[..., object], times: int = 1, *args: object) -> list[fl
     for _ in range(times):
         start = perf_counter()
         work(*args)
+        took.append(since(start))
+    return took
+
+
+async def timed_async(work: Callable[[], Awaitable[object]], times: int = 1) -> list[float]:
+    took = []
+    for _ in range(times):
+        start = perf_counter()
+        await work()
         took.append(since(start))
     return took
 

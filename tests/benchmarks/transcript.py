@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from textual.app import ComposeResult
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
@@ -18,9 +20,7 @@ from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
 from tests.benchmarks.table import Row, since, timed
-from tests.records import made
 from tests.tui.editor_app import ThemedApp
 from tests.tui.transcript_app import NotedPort
 
@@ -29,12 +29,10 @@ _LINES = 1_000_000
 
 
 def _cell(cell: int) -> list[Record]:
-    about = {"cell": cell, "party": "you"}
-    ended = {**about, "status": "ok", "duration": 0.01, "kinds": [["stdout", 8]]}
-    return [
-        made(tags.USER_REPL_IN, f"print({cell})", about, 1.0),
-        made(tags.USER_REPL_OUT, "a line.\n", ended, 1.0),
-    ]
+    about: dict[str, Any] = {"cell": cell, "party": "you", "time": 1.0}
+    ended: dict[str, Any] = {"status": "ok", "duration": 0.01, "kinds": (("stdout", 8),)}
+    code = records.UserReplIn(f"print({cell})", **about)
+    return [code, records.UserReplOut("a line.\n", **about, **ended)]
 
 
 class _TranscriptApp(ThemedApp):
@@ -84,8 +82,8 @@ def rows() -> Iterator[Row]:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
         line = "\x1b[32mline {}\x1b[0m of a long output\n"
         text = "".join(map(line.format, range(_LINES)))
-        store.append(made(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
-        store.append(made(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
+        store.append(records.UserReplIn("long()", cell=1, time=1.0))
+        store.append(records.UserReplOut(text, cell=1, status="ok", time=1.0))
         took = [asyncio.run(_open(store)) for _ in range(3)]
         store.close()
     yield Row(f"pager with {_LINES:,} coloured lines", took, "<= 1,000")

@@ -22,7 +22,6 @@ from textual.filter import LineFilter
 from textual.geometry import Region
 from textual.notifications import Notification
 from textual.pilot import Pilot
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
@@ -96,16 +95,11 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     update, filters = Compositor.render_update, Widget.get_line_filters
     unseen = False
 
-    def render_update(
-        compositor: Compositor,
-        full: bool = False,
-        screen_stack: list[Screen[Any]] | None = None,
-        simplify: bool = False,
-    ) -> Any:
+    def render_update(compositor: Compositor, full: bool = False, **options: Any) -> Any:
         nonlocal unseen
         if full:
-            return update(compositor, full, screen_stack, simplify)
-        visible_screen_stack.set(screen_stack or [])
+            return update(compositor, full, **options)
+        visible_screen_stack.set(options.get("screen_stack") or [])
         changed, unseen = list(compositor._dirty_regions), True
         compositor._dirty_regions.clear()
         try:
@@ -184,8 +178,7 @@ def mine(home: Path) -> Path:
 
 @pytest.fixture
 def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    allowed = threading.Event()
-    fsync = os.fsync
+    allowed, fsync = threading.Event(), os.fsync
 
     def slow(handle: int) -> None:
         allowed.wait(60)

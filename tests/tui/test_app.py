@@ -80,27 +80,19 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app
         assert line in shown
 
 
-async def test_unknown_slash_command_is_reported_and_not_sent(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
-    await pilot.press("f2", *"/nonsense", "enter")
-    await wait_for_notice(pilot, "/nonsense")
-    assert not sent
-
-
-async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
+async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     sent: list[tuple[str, str]] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
     await pilot.press(*"/sett", "tab", "enter")
     await wait_for_screen(pilot, SettingsScreen)
-    await pilot.press("escape")
-    await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
+    await pilot.press("escape", *"/nonsense", "enter", *"/ 2", "enter")
     await until(pilot, lambda: len(sent) == 2)
     assert sent == [("python", "/nonsense"), ("python", "/ 2")]
+    await pilot.press("f2", *"/nonsense", "enter")
+    await wait_for_notice(pilot, "/nonsense")
+    assert len(sent) == 2
 
 
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])

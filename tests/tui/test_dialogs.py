@@ -33,8 +33,6 @@ from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until, wait_for_close, wait_for_screen
 
-PRESS = partial(MouseDown, None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
-
 
 @pytest.mark.parametrize(
     ("key", "opened"), [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)]
@@ -103,17 +101,6 @@ async def test_quitting_while_a_dialog_opens_quits(
     assert app.return_code == 0
 
 
-async def test_press_on_a_vanished_widget_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    found = Static("gone"), Offset(0, 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: found)
-        app.post_message(PRESS())
-        await pilot.pause()
-    assert app.is_running
-
-
 async def test_history_entry_chosen_during_shutdown_is_dropped(app: MahtabApp) -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -126,7 +113,18 @@ async def test_history_entry_chosen_during_shutdown_is_dropped(app: MahtabApp) -
     assert app.return_code == 0
 
 
-async def test_click_on_a_vanished_option_is_ignored(app: MahtabApp, pilot: Pilot[int]) -> None:
+async def test_presses_on_what_has_vanished_are_ignored(
+    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    press = partial(MouseDown, None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
+    vanished = Static("vanished"), Offset(0, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: vanished)
+        app.post_message(press())
+        await pilot.pause()
+    with monkeypatch.context() as patch:
+        patch.setitem(app._screen_stacks, app._current_mode, [])
+        await app.on_event(press())
     await app.push_screen(ChooseOne("Which?", ["one", "two"], "two"))
     options = app.screen.query_one(OptionList)
     await until(pilot, lambda: options.option_count == 2)
@@ -137,15 +135,6 @@ async def test_click_on_a_vanished_option_is_ignored(app: MahtabApp, pilot: Pilo
     await pilot.pause()
     assert app.is_running
     assert isinstance(app.screen, ChooseOne)
-
-
-async def test_press_after_all_screens_closed_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setitem(app._screen_stacks, app._current_mode, [])
-        await app.on_event(PRESS())
-    assert app.is_running
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

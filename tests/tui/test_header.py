@@ -13,10 +13,18 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import Clock, until
 from tests.tui.story import IDLE, MakeApp, log, showing
 
 SESSION = records.Session(name="sales-march", model="claude:sonnet", approval="ask")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    clock.now = time.time()
+    monkeypatch.setattr(time, "time", clock)
+    return clock
 
 
 def kernel(state: str, **attrs: Any) -> Record:
@@ -46,39 +54,33 @@ async def test_every_kernel_state_is_shown(
             assert line(pilot).endswith(f"{glyph} kernel{python}  {state}")
 
 
-async def test_busy_kernel_shows_its_elapsed_time(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
+async def test_busy_kernel_shows_its_elapsed_time(make_app: MakeApp, clock: Clock) -> None:
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
-        await log(pilot, kernel("busy"), when=now)
+        await log(pilot, kernel("busy"))
         assert line(pilot).endswith("busy    0.0 s")
-        now += 12.34
-        await log(pilot, kernel("busy"), when=now)
+        clock.now += 12.34
+        await log(pilot, kernel("busy"))
         assert line(pilot).endswith("busy   12.3 s")
-        now += 1
-        await log(pilot, kernel("idle"), when=now)
+        clock.now += 1
+        await log(pilot, kernel("idle"))
         assert line(pilot).endswith("idle")
-        await log(pilot, kernel("busy"), when=now)
+        await log(pilot, kernel("busy"))
         assert line(pilot).endswith("busy    0.0 s")
         # An earlier screen started the cell.
-        await log(pilot, kernel("idle"), kernel("busy", since=now - 75.5), when=now)
+        await log(pilot, kernel("idle"), kernel("busy", since=clock.now - 75.5))
         assert line(pilot).endswith("busy   75.5 s")
 
 
 async def test_last_of_many_states_is_shown_with_time_since_its_start(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, clock: Clock
 ) -> None:
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
         header = pilot.app.query_one(HeaderBar)
         states = [("idle", 9.5), ("busy", 9.0), ("idle", 8.0), ("busy", 5.0), ("busy", 1.0)]
-        header.fold([kernel(state).changed(time=now - ago) for state, ago in states])
+        header.fold([kernel(state).changed(time=clock.now - ago) for state, ago in states])
         await pilot.pause()
         assert line(pilot).endswith("busy    5.0 s")
-        header.fold([kernel(state).changed(time=now) for state in ("busy", "idle")])
+        header.fold([kernel(state).changed(time=clock.now) for state in ("busy", "idle")])
         await pilot.pause()
         assert line(pilot).endswith("idle")
         assert header._ticking is None
@@ -118,32 +120,28 @@ async def test_a_long_name_hides_neither_approval_nor_cost(
         assert "$12.50 " in line(pilot)
 
 
-async def test_model_activity_replaces_an_idle_kernel(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time() + 10
-    monkeypatch.setattr(time, "time", lambda: now)
+async def test_model_activity_replaces_an_idle_kernel(make_app: MakeApp, clock: Clock) -> None:
     turn: dict[str, Any] = {"turn": 1, "step": 0, "party": "claude"}
     code = {**turn, "request": "1", "block": 0, "blocks": 1}
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await log(pilot, kernel("idle"), records.Agent(**turn, state="thinking"), when=now)
-        now += 2.5
+        await log(pilot, kernel("idle"), records.Agent(**turn, state="thinking"))
+        clock.now += 2.5
         await until(pilot, lambda: "thinking    2 s" in line(pilot))
         assert line(pilot).endswith("kernel  thinking    2 s")
         words = made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0})
-        await log(pilot, words, when=now)
+        await log(pilot, words)
         assert line(pilot).endswith("kernel  writing    2 s")
-        await log(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
+        await log(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn))
         assert line(pilot).endswith("kernel  thinking"), "idle between two steps of a turn"
         waiting = made(tags.APPROVAL, "x = 1", {**code, "state": "waiting"})
-        await log(pilot, waiting, when=now)
-        now += 61
+        await log(pilot, waiting)
+        clock.now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
         assert pilot.app.query_one(HeaderBar)._ticking is not None
-        await log(pilot, waiting.changed(state="run"), kernel("busy"), when=now)
+        await log(pilot, waiting.changed(state="run"), kernel("busy"))
         assert line(pilot).endswith("busy    0.0 s")
-        await log(pilot, kernel("idle"), records.Agent(**turn, state="done"), when=now)
+        await log(pilot, kernel("idle"), records.Agent(**turn, state="done"))
         assert line(pilot).endswith("kernel  idle")
         assert pilot.app.query_one(HeaderBar)._ticking is None
 

@@ -131,6 +131,12 @@ async def test_misbehaving_repr_gives_one_sentence(inspect: Inspect) -> None:
         assert shown(pilot, "facts") == "Bad"
 
 
+async def test_missing_variable_is_reported(inspect: Inspect) -> None:
+    async with inspect("x = 1", "nothing") as pilot:
+        assert shown(pilot, "status") == "There is no variable named nothing."
+        assert inspector(pilot).view is None
+
+
 async def test_object_is_exported_by_a_visible_cell(inspect: Inspect) -> None:
     async with inspect("conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
@@ -218,12 +224,6 @@ async def test_frame_is_shown_sorted_filtered_and_walked_into(inspect: Inspect) 
         await reads(pilot, "row 999 of 1,000")
         await pilot.press("escape")
         await wait_for_close(pilot, InspectorScreen)
-
-
-async def test_missing_variable_is_reported(inspect: Inspect) -> None:
-    async with inspect("x = 1", "nothing") as pilot:
-        assert shown(pilot, "status") == "There is no variable named nothing."
-        assert inspector(pilot).view is None
 
 
 SEEN = """

@@ -205,27 +205,24 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(pilot: Pilot[in
 @pytest.mark.parametrize(
     ("keys", "cell"),
     [
-        (("ctrl+n", "end", "_", "2", "enter"), "data_2 = data; del data"),
-        (("ctrl+n", "home", "2", "enter"), None),
-        (("ctrl+n", "home", "shift+end", "a", "enter"), None),
-        (("ctrl+n", "home", "shift+end", "ª", "enter"), None),
-        (("delete", "y"), "del data"),
-        (("delete", "n"), None),
+        ("ctrl+n end _ 2 enter", "data_2 = data; del data"),
+        ("ctrl+n home 2 enter", None),
+        ("ctrl+n home shift+end a enter", None),
+        ("ctrl+n home shift+end ª enter", None),
+        ("delete y", "del data"),
+        ("delete n", None),
     ],
     ids=["rename", "no name", "in use", "in use once normalized", "delete", "cancel"],
 )
 async def test_rename_and_delete_run_as_cells_of_the_user(
-    monkeypatch: pytest.MonkeyPatch,
-    keys: tuple[str, ...],
-    cell: str | None,
-    app: MahtabApp,
-    pilot: Pilot[int],
+    monkeypatch: pytest.MonkeyPatch, keys: str, cell: str | None, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     run: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: run.append(text))
-    await pilot.press(keys[0])
+    opening, *rest = keys.split()
+    await pilot.press(opening)
     await until(pilot, lambda: len(app.screen_stack) == 2)
-    await pilot.press(*keys[1:])
+    await pilot.press(*rest)
     await wait_for_close(pilot)
     assert run == ([] if cell is None else [cell])
 

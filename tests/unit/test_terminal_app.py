@@ -260,17 +260,14 @@ def own_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_collector")
-def test_nothing_is_collected_before_the_first_screen() -> None:
+def test_collection_starts_after_the_first_screen_and_freezes_survivors_of_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     collector = Collector()
     assert not gc.isenabled()
     collector.settle()
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
-
-
-@pytest.mark.usefixtures("own_collector")
-def test_survivors_of_a_long_collection_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    Collector().settle()
     libraries = [[number] for number in range(1_000)]
     monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
     gc.collect()

@@ -1,5 +1,4 @@
-"""The program itself: a session without a screen, as in ``mahtab-tui ask --load FILE --approval
-auto``."""
+"""The program itself: a session as in ``mahtab-tui ask --load FILE --approval auto``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of a new user about public tables, with answers that pandas computes from them."""
+"""Questions about public tables, with answers that pandas computes from them."""
 
 from __future__ import annotations
 
