@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Key
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -266,8 +266,8 @@ class NamespacePane(RowsView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
         *CURSOR_KEYS,
-        Binding("ctrl+s", "sort", "Sort", show=False),
-        Binding("ctrl+t", "specials", "Modules, functions, _names", show=False),
+        ("ctrl+s", "sort"),
+        ("ctrl+t", "specials"),
     ]
 
     head = 2

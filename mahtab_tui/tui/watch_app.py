@@ -26,7 +26,7 @@ class WatchApp(TerminalApp[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
         # Without priority, so that a filter gets the letter.
-        Binding("q", "quit", "Leave", show=False),
+        ("q", "quit"),
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 

@@ -76,12 +76,7 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
     return [
         Binding(
-            each.keys,
-            each.action,
-            each.title,
-            show=each.footer,
-            priority=each.priority,
-            id=each.id,
+            each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id
         )
         for each in commands
         if each.keys and not each.menu

@@ -89,9 +89,7 @@ _KEYS: dict[str, dict[str, str]] = {
         "up, down, pageup, pagedown, home, end": "While long code waits: scroll it. Until you have seen its end, y must be pressed twice",
         "y, n": "When a search asks to make many calls: run them, or don't",
     },
-    "Queue": {
-        "delete": "Remove the chosen input from the queue",
-    },
+    "Queue": {"delete": "Remove the chosen input from the queue"},
     "Namespace": {
         "ctrl+s": "Sort by name, type or recency",
         "ctrl+t": "Show modules, functions and names with _",
@@ -102,24 +100,16 @@ _KEYS: dict[str, dict[str, str]] = {
         "tab": "In an open call: go to the next call or place that its answer rests on; Enter opens it",
         "/, n, N": "In its text: search, next, previous",
     },
-    "Panes": {
-        "letters": "From any pane, typing goes to the editor",
-    },
-    "Transcript": {
-        "pageup, pagedown, home, end": "Scroll",
-    },
-    "Skills": {
-        "enter, tab": "Load or unload the skill; go to its text",
-    },
+    "Panes": {"letters": "From any pane, typing goes to the editor"},
+    "Transcript": {"pageup, pagedown, home, end": "Scroll"},
+    "Skills": {"enter, tab": "Load or unload the skill; go to its text"},
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
         "f2, f5, f7, f8": "Change its title; copy it; stop its kernel; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
         "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
     },
-    "Settings": {
-        "enter": "Change the setting; an empty value removes it from your file",
-    },
+    "Settings": {"enter": "Change the setting; an empty value removes it from your file"},
 }
 PANE_KEYS = tuple(
     KeyHelp(keys, help, group) for group, rows in _KEYS.items() for keys, help in rows.items()
@@ -185,35 +175,24 @@ ARRAY_COMMANDS = pane_commands(
 PLOT_COMMANDS = pane_commands(
     "Inspector: array",
     {
-        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position",
+        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position"
     },
 )
 
 OUTPUT_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-back back escape,q footer": "Back: Go back to the session",
-    },
+    "Output", {"output-back back escape,q footer": "Back: Go back to the session"}
 )
 
 SAVE_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-save save ctrl+s footer": "Save: Save it to a file",
-    },
+    "Output", {"output-save save ctrl+s footer": "Save: Save it to a file"}
 )
 
-PAGER_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-copy copy_all y footer": "Copy: Copy all of it",
-    },
-)
+PAGER_COMMANDS = pane_commands("Output", {"output-copy copy_all y footer": "Copy: Copy all of it"})
 
 PICTURE_COMMANDS = pane_commands(
     "Output",
     {
-        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector",
+        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector"
     },
 )
 

@@ -96,8 +96,7 @@ def explain(context: CommandContext) -> None:
 
 
 @_input(
-    "find-input ctrl+f",
-    "Find: Find a text in the transcript, or in the pane that has the focus",
+    "find-input ctrl+f", "Find: Find a text in the transcript, or in the pane that has the focus"
 )
 def find(context: CommandContext) -> None:
     context.panes.find()
@@ -354,8 +353,7 @@ def compact(context: CommandContext, keep: str) -> None:
 
 
 @_session(
-    "export /export [FILE]",
-    "Export: Export the session as a notebook, script, Markdown or page",
+    "export /export [FILE]", "Export: Export the session as a notebook, script, Markdown or page"
 )
 def export(context: CommandContext, typed: str) -> None:
     from mahtab_tui.session import notebooks
@@ -387,11 +385,7 @@ def sessions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions import sessions_screen
 
-    ask(
-        context.app,
-        sessions_screen(context.session),
-        context.quit_flow.switch_to,
-    )
+    ask(context.app, sessions_screen(context.session), context.quit_flow.switch_to)
 
 
 @_session(
@@ -440,10 +434,7 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         confirm(app, question, run_cells, yes="Run", no="Leave")
 
 
-@_session(
-    "save /save",
-    "Save notebook: Write the notebook back to its file",
-)
+@_session("save /save", "Save notebook: Write the notebook back to its file")
 def save(context: CommandContext) -> None:
     if context.session.notebook is None:
         context.app.notify(NO_NOTEBOOK, "warning")

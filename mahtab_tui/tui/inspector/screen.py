@@ -109,7 +109,7 @@ class InspectorScreen(Dialog[None]):
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(INSPECTOR_COMMANDS),
-        Binding("shift+tab", "step_view(-1)", "View before", show=False),
+        ("shift+tab", "step_view(-1)"),
         *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
     ]
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -135,12 +135,12 @@ class TableView(View, ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
         *CURSOR_KEYS[:4],
-        Binding("left", "move(0, -1)", "Left", show=False),
-        Binding("right", "move(0, 1)", "Right", show=False),
-        Binding("home", "go(0)", "First column", show=False),
-        Binding("end", "go(-1)", "Last column", show=False),
-        Binding("ctrl+home", "go_row(0)", "First row", show=False),
-        Binding("ctrl+end", "go_row(-1)", "Last row", show=False),
+        ("left", "move(0, -1)"),
+        ("right", "move(0, 1)"),
+        ("home", "go(0)"),
+        ("end", "go(-1)"),
+        ("ctrl+home", "go_row(0)"),
+        ("ctrl+end", "go_row(-1)"),
     ]
 
     def __init__(self, subject: Subject) -> None:

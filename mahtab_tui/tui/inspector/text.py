@@ -132,16 +132,10 @@ _ABOVE = 4
 class TextView(View, LongTextView, can_focus=True):
     """Shows a text from this process, or one that is fetched from the kernel block by block."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(TEXT_COMMANDS),
-        *CURSOR_KEYS,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TEXT_COMMANDS), *CURSOR_KEYS]
 
     def __init__(
-        self,
-        subject: Subject,
-        source: Text | None = None,
-        load: Callable[[], Text] | None = None,
+        self, subject: Subject, source: Text | None = None, load: Callable[[], Text] | None = None
     ) -> None:
         """source: a text other than the object. load: returns that text; called on a thread at each
         `reload`, may raise `KernelError`."""

@@ -312,11 +312,7 @@ class PicturesScreen(SavingScreen):
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(
-        self,
-        cell: int,
-        pictures: Sequence[tuple[str, str]],
-        client: InspectorClient,
-        folder: Path,
+        self, cell: int, pictures: Sequence[tuple[str, str]], client: InspectorClient, folder: Path
     ) -> None:
         super().__init__(client, folder)
         self._cell = cell

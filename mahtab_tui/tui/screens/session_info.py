@@ -182,9 +182,7 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("ctrl+r", "restart", "Start"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "restart", "Start")]
     heading_text = "MCP servers"
     hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
     placeholder = "type to filter servers and tools"

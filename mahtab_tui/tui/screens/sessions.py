@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 
@@ -21,13 +21,7 @@ from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
-from mahtab_tui.store.session_index import (
-    LONGEST_TITLE,
-    catch_up,
-    day,
-    preview,
-    rename_session,
-)
+from mahtab_tui.store.session_index import LONGEST_TITLE, catch_up, day, preview, rename_session
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
@@ -42,12 +36,12 @@ if TYPE_CHECKING:
 
 class PreviewTranscript(TranscriptView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "walk(-1)", "Up", show=False),
-        Binding("down", "walk(1)", "Down", show=False),
-        Binding("pageup", "page_up", "Page up", show=False),
-        Binding("pagedown", "page_down", "Page down", show=False),
-        Binding("home", "scroll_home", "First", show=False),
-        Binding("end", "scroll_end", "Last", show=False),
+        ("up", "walk(-1)"),
+        ("down", "walk(1)"),
+        ("pageup", "page_up"),
+        ("pagedown", "page_down"),
+        ("home", "scroll_home"),
+        ("end", "scroll_end"),
     ]
 
 
@@ -100,12 +94,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
     placeholder = "type to search · Tab reads · Esc leaves"
 
     def __init__(
-        self,
-        database: Path,
-        current: str,
-        project: str,
-        *,
-        switch_problem: str = "",
+        self, database: Path, current: str, project: str, *, switch_problem: str = ""
     ) -> None:
         """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()

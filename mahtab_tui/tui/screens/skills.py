@@ -16,12 +16,7 @@ from mahtab_tui.knowledge.library import (
     SkillNotFound,
     SkillsBudgetExceeded,
 )
-from mahtab_tui.knowledge.skills import (
-    Skill,
-    instructions_text,
-    skill_texts,
-    trust_texts,
-)
+from mahtab_tui.knowledge.skills import Skill, instructions_text, skill_texts, trust_texts
 from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView

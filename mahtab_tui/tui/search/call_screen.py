@@ -206,8 +206,8 @@ class CallPane(RowsView, can_focus=True):
     bars = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_link(1)", "Next place or call", show=False),
-        Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
+        ("tab", "next_link(1)"),
+        ("shift+tab", "next_link(-1)"),
     ]
 
     @dataclass
@@ -303,8 +303,8 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 class TextRows(LongTextView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
-        Binding("n", "next(False)", "Next", show=False),
-        Binding("N,shift+n", "next(True)", "Previous", show=False),
+        ("n", "next(False)"),
+        ("N,shift+n", "next(True)"),
     ]
 
     def __init__(self, source: Text, spans: Sequence[TextSpan]) -> None:
@@ -359,9 +359,7 @@ class TextRows(LongTextView, can_focus=True):
 
 
 class TextPane(Vertical):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
 
     def __init__(self, source: Text | None, spans: Sequence[TextSpan]) -> None:
         """source: None if the text is no longer in memory."""
@@ -418,10 +416,7 @@ class NodeScreen(Dialog[None], NodeActions):
     ]
 
     def __init__(
-        self,
-        chosen: CallSelection,
-        control: SearchControl,
-        clock: Callable[[], float] = time.time,
+        self, chosen: CallSelection, control: SearchControl, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__()
         self.control = control

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.reactive import var
 from textual.widget import Widget
@@ -231,8 +231,8 @@ MANY_LINES = 200
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
-        Binding("left", "collapse", "Collapse", show=False),
-        Binding("right", "expand", "Expand", show=False),
+        ("left", "collapse"),
+        ("right", "expand"),
     ]
 
     head = 1
