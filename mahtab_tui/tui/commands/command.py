@@ -68,8 +68,8 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
     for names, text in rows.items():
         id, action, keys, *flags = names.split()
         title, _, help = text.partition(": ")
-        true = dict.fromkeys(flags, True)
-        found.append(PaneCommand(id, action, keys, title, help, group, **true))
+        set_flags = dict.fromkeys(flags, True)
+        found.append(PaneCommand(id, action, keys, title, help, group, **set_flags))
     return tuple(found)
 
 

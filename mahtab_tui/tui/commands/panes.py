@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.tui.commands.command import CommandContext, PaneCommand, command, pane_commands
+from mahtab_tui.tui.commands.command import (
+    Command,
+    CommandContext,
+    PaneCommand,
+    command,
+    pane_commands,
+)
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.main_screen import Direction
 
 _pane = partial(command, group="Panes")
 _screen = partial(command, group="Screen")
@@ -262,24 +271,14 @@ def maximize(context: CommandContext) -> None:
     context.panes.maximize_focused()
 
 
-@_pane("wider alt+left", "Wider side: Give the side panes more room")
-def wider(context: CommandContext) -> None:
-    context.panes.resize("wider")
+def _resize(direction: Direction, key: str, text: str) -> Command:
+    return _pane(f"{direction} {key}", text)(lambda context: context.panes.resize(direction))
 
 
-@_pane("narrower alt+right", "Narrower side: Give the side panes less room")
-def narrower(context: CommandContext) -> None:
-    context.panes.resize("narrower")
-
-
-@_pane("taller alt+down", "Taller namespace: Give the namespace more room")
-def taller(context: CommandContext) -> None:
-    context.panes.resize("taller")
-
-
-@_pane("shorter alt+up", "Shorter namespace: Give the namespace less room")
-def shorter(context: CommandContext) -> None:
-    context.panes.resize("shorter")
+wider = _resize("wider", "alt+left", "Wider side: Give the side panes more room")
+narrower = _resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
+taller = _resize("taller", "alt+down", "Taller namespace: Give the namespace more room")
+shorter = _resize("shorter", "alt+up", "Shorter namespace: Give the namespace less room")
 
 
 @_screen(
@@ -330,9 +329,8 @@ def help(context: CommandContext, topic: str) -> None:
     from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
     try:
-        context.app.push_screen(
-            HelpScreen(help_rows(context.settings.keymap), page(topic or KEYS).topic)
-        )
+        rows = help_rows(context.settings.keymap)
+        context.app.push_screen(HelpScreen(rows, page(topic or KEYS).topic))
     except TopicNotFound as error:
         context.refuse(str(error), f"/help {topic}")
 
