@@ -133,7 +133,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             cursor = ids.index(wanted) if wanted in ids else None
         self._result = found
         super().show_found(found.found.hits, cursor)
-        self.show_count(self._count(found))
+        self.show_count(self._count(found.found))
         if self._unindexed:
             self.call_later(self._index_more)
 
@@ -141,15 +141,13 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if not self._searching:
             self.find(None)
 
-    def _count(self, answer: ListResult) -> str:
-        shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
+    def _count(self, found: Found) -> str:
+        shown = f"{len(found.hits):,}"
         if self._unindexed:
-            return f"{shown:,} found · {self._unindexed:,} still being read"
-        if wanted_words(self.typed):
-            return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        if answer.found.more:
-            return f"the newest {shown:,} {scope}"
-        return f"{shown:,} {scope}"
+            return f"{shown} found · {self._unindexed:,} still being read"
+        newest = "the newest " if found.more else ""
+        searched = " found" if wanted_words(self.typed) else ""
+        return f"{newest}{shown}{searched} {'in all folders' if self._all else 'in this folder'}"
 
     def line(self, row: Hit, width: int) -> Content:
         session, when = row.session, day(row.session)
@@ -180,23 +178,14 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed
-            self.fetcher.ask(
-                "preview",
-                partial(preview, self._database, session.id, row.record),
-                self._preview.show,
-                self.show_status,
-                pause=PAUSE,
-            )
+            read = partial(preview, self._database, session.id, row.record)
+            self.fetcher.ask("preview", read, self._preview.show, self.show_status, pause=PAUSE)
         here = "this session" if session.id == self._current else ""
         if not here and (holder := self._holder(row)) is not None:
             here = f"open: {holder.sentence_part()}"
         facts = self._result.waiting.get(session.id, "")
-        parts = (
-            here,
-            f"its kernel: {facts} (F7 stops it)" if facts else "",
-            session.id,
-            session.project,
-        )
+        kernel = f"its kernel: {facts} (F7 stops it)" if facts else ""
+        parts = (here, kernel, session.id, session.project)
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
@@ -219,9 +208,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if hit.session.id == self._current:
             self.show_status("You are in this session.")
         elif holder is not None and not self._switch_problem:
-            self.show_status(
-                f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
-            )
+            advice = "Close it there first, or copy it with F5."
+            self.show_status(f"It is open: {holder.sentence_part()}. {advice}")
         else:
             self._go_to(hit.session.id)
 
@@ -236,25 +224,18 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
-        confirm(
-            self.app,
-            f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?',
-            lambda: self._do(partial(remove_session, hit.session), "Deleted."),
-            yes="Delete",
-            no="Keep",
-        )
+        title = one_line(hit.session.heading)[:LONGEST_TITLE]
+        question = f'Delete the session "{title}" and its variables for good?'
+        remove = partial(self._do, partial(remove_session, hit.session), "Deleted.")
+        confirm(self.app, question, remove, yes="Delete", no="Keep")
 
     def stop_kernel(self, hit: Hit) -> None:
         if hit.session.id not in self._result.waiting:
             self.show_status("This session has no kernel in the background.")
             return
-        confirm(
-            self.app,
-            "Stop the kernel of this session, with the cell that it runs?",
-            lambda: self._do(partial(stop_detached_kernel, hit.session.id)),
-            yes="Stop",
-            no="Keep",
-        )
+        question = "Stop the kernel of this session, with the cell that it runs?"
+        stop = partial(self._do, partial(stop_detached_kernel, hit.session.id))
+        confirm(self.app, question, stop, yes="Stop", no="Keep")
 
     def fork(self, hit: Hit) -> None:
         """Copy the session; with the focus in the preview, only the part before the marked
@@ -263,9 +244,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
             if marked is None:
-                self.show_status(
-                    "Mark a cell, a question or an answer: the copy contains everything before it."
-                )
+                advice = "Mark a cell, a question or an answer"
+                self.show_status(f"{advice}: the copy contains everything before it.")
                 return
             entry = marked.key
 

@@ -44,8 +44,7 @@ class MarkdownPreview(RowsView, can_focus=True):
 
     def show(self, source: str) -> None:
         if (more := len(source) - LONGEST) > 0:
-            rest = f"*… {more:,} characters more.*"
-            source = f"{source[:LONGEST]}\n\n{rest}"
+            source = f"{source[:LONGEST]}\n\n*… {more:,} characters more.*"
         if source != self.rows.source:
             self.rows.source = source
             self.scroll_to(y=0, animate=False, force=True)
@@ -133,9 +132,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         elif row.broken:
             mark = ("✗ ", "$bad")
         name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
-        return Content.assemble(
-            mark, f"{name:<{self._names}}  ", (state, "$warning"), (description, "$muted")
-        )
+        name = f"{name:<{self._names}}  "
+        return Content.assemble(mark, name, (state, "$warning"), (description, "$muted"))
 
     def describe(self, row: SkillRow | None) -> Content:
         if row is None:
@@ -173,10 +171,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        texts = {
-            **await asyncio.to_thread(skill_texts, skill),
-            skill.file: instructions_text(skill),
-        }
+        others = await asyncio.to_thread(skill_texts, skill)
+        texts = {**others, skill.file: instructions_text(skill)}
 
         def trust() -> None:
             try:
@@ -193,6 +189,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
 
 
 def _display_path(file: Path | None, project: Path) -> str:
-    if file is None or file.is_relative_to(resource_folder("skills")):
-        return "" if file is None else "bundled with the program"
-    return short_path(str(file), project)
+    if file is None:
+        return ""
+    bundled = file.is_relative_to(resource_folder("skills"))
+    return "bundled with the program" if bundled else short_path(str(file), project)
