@@ -65,10 +65,8 @@ class KernelText:
     def _block(self, number: int) -> TextPart:
         if (block := self._blocks.get(number)) is None:
             start = number * BLOCK
-            raise PartMissing(
-                lambda: self._client.text(self._path, start, start + BLOCK),
-                partial(self._add, number),
-            )
+            fetch = partial(self._client.text, self._path, start, start + BLOCK)
+            raise PartMissing(fetch, partial(self._add, number))
         return block
 
     def _add(self, number: int, block: TextPart) -> None:
@@ -88,8 +86,7 @@ _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE
 
 def guess_language(text: str) -> str:
     """Return ``json``, ``xml``, ``html``, or empty for others."""
-    begins = text[:2000].lstrip()
-    if begins[:1] in ("{", "["):
+    if text[:2000].lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             json.loads(text)
             return "json"
@@ -173,25 +170,20 @@ class TextView(View, LongTextView, can_focus=True):
     def reload(self) -> None:
         if self._load is not None:
             self.show_status(("…", "$muted"))
-            self.fetcher.ask(
-                "load",
-                self._load,
-                self.show,
-                lambda problem: self.show(LocalText(""), problem=problem),
-            )
+            fail = partial(self.show, LocalText(""), "")
+            self.fetcher.ask("load", self._load, self.show, fail)
         elif isinstance(self.source, KernelText):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
     def _colour(self) -> None:
         source, language = self.source, self._language
         self.fetcher.forget("colours")
+
+        def colour() -> Colours | None:
+            return colour_text(source.read(0, source.size), language)
+
         if 0 < source.size <= MAX_COLOURED:
-            self.fetcher.ask(
-                "colours",
-                lambda: colour_text(source.read(0, source.size), language),
-                self._set_colours,
-                lambda _: None,
-            )
+            self.fetcher.ask("colours", colour, self._set_colours, lambda _: None)
 
     def _set_colours(self, colours: Colours | None) -> None:
         self._colours = colours

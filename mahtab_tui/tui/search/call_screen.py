@@ -183,11 +183,8 @@ class CallRows:
             grounds = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
             yield CallRow(Row([(grounds, palette.muted)], style))
         for start, end in node.rests_on[:LONGEST_POSITION]:
-            words = [
-                ("  → ", palette.moon),
-                (f"{start:,}–{end:,}", palette.text),
-                (f"   {end - start:,} characters", palette.muted),
-            ]
+            place, size = f"{start:,}–{end:,}", f"   {end - start:,} characters"
+            words = [("  → ", palette.moon), (place, palette.text), (size, palette.muted)]
             yield CallRow(Row(words, style), span=(start, end))
         yield CallRow(Row())
 
@@ -422,10 +419,12 @@ class NodeScreen(Dialog[None], NodeActions):
         self.control = control
         self._tree, self._node = tree, node = chosen
         source = None
+
+        def read(start: int, end: int) -> str:
+            return control.text(tree.id, start, end) or ""
+
         if tree.root is not None and control.text(tree.id, 0, 1) is not None:
-            source = PagedText(
-                lambda start, end: control.text(tree.id, start, end) or "", tree.root.chars
-            )
+            source = PagedText(read, tree.root.chars)
         self._call_pane = CallPane(node)
         self._text = TextPane(source, node.spans)
         self._clock = clock

@@ -156,13 +156,13 @@ class Drawing:
             case "node":
                 return self._node(line, now)
             case "totals":
-                words = [
+                calls, tokens = (
                     format_count(tree.used.calls, "call"),
-                    f"{short_number(tree.used.tokens)} tok",
-                    short_cost(tree.used),
-                    f"depth {tree.depth}",
-                ]
-                return self._indented(" · ".join(filter(None, words)), palette.muted)
+                    short_number(tree.used.tokens),
+                )
+                words = [calls, f"{tokens} tok", short_cost(tree.used), f"depth {tree.depth}"]
+                totals = fit_text(" · ".join(filter(None, words)), self.width - 2)
+                return [("  ", Style()), (totals, palette.muted)]
             case "answer":
                 return self._answer(line.node)
             case "gap":
@@ -173,9 +173,6 @@ class Drawing:
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
-
-    def _indented(self, text: str, style: Style) -> list[Span]:
-        return [("  ", Style()), (fit_text(text, self.width - 2), style)]
 
     def _root(self, line: CallLine, now: float) -> list[Span]:
         node, palette = line.node, self.palette
@@ -190,12 +187,7 @@ class Drawing:
         node, palette = line.node, self.palette
         mark, role = glyph(node, now)
         arrow = self._arrow(line)
-        left: list[Span] = [
-            (line.prefix, palette.hairline),
-            arrow,
-            (mark, self.style(role)),
-            (" ", Style()),
-        ]
+        left = [(line.prefix, palette.hairline), arrow, (mark, self.style(role)), (" ", Style())]
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
             node.turn_label(turn, "{}/{}").removesuffix(" call"),
