@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from textual import on
 from textual.actions import ActionParseResult
 from textual.app import ComposeResult
-from textual.dom import DOMNode
 from textual.events import Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
@@ -294,19 +293,14 @@ class MahtabApp(TerminalApp[int]):
             return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
 
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
+    async def run_action(self, action: str | ActionParseResult, *args: Any, **kwargs: Any) -> bool:
         """Run fewer commands over screens; `check_action` would empty the footer below them."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
             asks = getattr(self.screen, "asks", False)
             if not (command.over_questions if asks else command.over_screens):
                 return False
-        return await super().run_action(action, default_namespace, namespaces)
+        return await super().run_action(action, *args, **kwargs)
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:

@@ -7,11 +7,10 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.binding import BindingType
 from textual.events import Click, Key
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -257,12 +256,7 @@ _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(VARIABLE_COMMANDS),
-        *CURSOR_KEYS,
-        ("ctrl+s", "sort"),
-        ("ctrl+t", "specials"),
-    ]
+    BINDINGS = bindings(VARIABLE_COMMANDS, *CURSOR_KEYS, ("ctrl+s", "sort"), ("ctrl+t", "specials"))
 
     head = 2
 

@@ -266,19 +266,20 @@ async def test_missing_servers_explain_how_to_configure_some(app: MahtabApp) -> 
 
 
 async def test_a_server_that_lists_its_tools_only_once_is_no_internal_error(
-    app: MahtabApp, home: Path
+    make_app: MakeApp, home: Path
 ) -> None:
     configure(home, echo=plain("listed once"))
-    async with listing_servers(app) as (pilot, _):
+    async with listing_servers(make_app()) as (pilot, _):
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "could not answer" in static_text(pilot, ".listing-said"))
 
 
 @pytest.mark.parametrize("size", [(120, 30), (80, 24)])
 async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
-    app: MahtabApp, home: Path, size: tuple[int, int]
+    make_app: MakeApp, home: Path, size: tuple[int, int]
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
+    app = make_app()
     async with listing_servers(app, size) as (pilot, screen):
         listed = [(row.python, row.phase) for row in screen.rows]
         assert listed == [("echo", "not started"), ("broken", "not started")]
@@ -301,11 +302,13 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
         assert "it exited with code 1 (there is no key)." in static_text(pilot, ".listing-about")
 
 
-async def test_servers_are_listed_with_their_state_and_command(app: MahtabApp, home: Path) -> None:
+async def test_servers_are_listed_with_their_state_and_command(
+    make_app: MakeApp, home: Path
+) -> None:
     args = ["stdio", "--toolsets", "issues,pull_requests"]
     github = {"command": "github-mcp-server", "args": args}
     configure(home, github=github, weather={"url": "https://weather.example/mcp"})
-    async with listing_servers(app, (80, 24)) as (pilot, _):
+    async with listing_servers(make_app(), (80, 24)) as (pilot, _):
         shown = screen_text(pilot)
     for line in (
         "○ github            not started",
@@ -317,9 +320,9 @@ async def test_servers_are_listed_with_their_state_and_command(app: MahtabApp, h
         assert line in shown
 
 
-async def test_server_waiting_for_a_login_shows_the_address(app: MahtabApp, home: Path) -> None:
+async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:
     configure(home, remote={"url": "http://127.0.0.1:9/mcp"})
-    async with listing_servers(app) as (pilot, screen):
+    async with listing_servers(make_app()) as (pilot, screen):
         screen.rows[0].login = "http://127.0.0.1:4321/"
         words = "It waits for your login: open http://127.0.0.1:4321/ in a browser"
         await until(pilot, lambda: words in static_text(pilot, ".listing-about"))

@@ -73,14 +73,16 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
     return tuple(found)
 
 
-def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
-    return [
+def bindings(commands: Iterable[PaneCommand], *hidden: BindingType) -> list[BindingType]:
+    """Make bindings. hidden: keys that no line of keys shows."""
+    shown = [
         Binding(
             each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id
         )
         for each in commands
         if each.keys and not each.menu
     ]
+    return [*shown, *hidden]
 
 
 Group = Literal["Input", "Session", "Panes", "Screen"]

@@ -55,6 +55,102 @@ NODE_COMMANDS = pane_commands(
     },
 )
 
+OUTPUT_COMMANDS = pane_commands(
+    "Output", {"output-back back escape,q footer": "Back: Go back to the session"}
+)
+
+SAVE_COMMANDS = pane_commands(
+    "Output", {"output-save save ctrl+s footer": "Save: Save it to a file"}
+)
+
+PAGER_COMMANDS = pane_commands("Output", {"output-copy copy_all y footer": "Copy: Copy all of it"})
+
+PICTURE_COMMANDS = pane_commands(
+    "Output",
+    {
+        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector"
+    },
+)
+
+PICTURES_COMMANDS = pane_commands(
+    "Output",
+    {
+        "picture-next step(1) right": "Next: Next picture of the cell",
+        "picture-previous step(-1) left": "Previous: Previous picture",
+    },
+)
+
+FRAMES_COMMANDS = pane_commands(
+    "Output",
+    {
+        "frame-source source enter footer": "Source: In an error: go from the frames to the source",
+        "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
+    },
+)
+
+INSPECTOR_COMMANDS = pane_commands(
+    "Inspector",
+    {
+        "inspect-back back escape footer": "Back: Go back to the previous object, and finally to the session",
+        "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
+        "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
+        "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
+        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
+        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
+        "inspect-close leave q": "Close: Close the inspector",
+    },
+)
+
+TABLE_COMMANDS = pane_commands(
+    "Inspector: table",
+    {
+        "table-open open_cell enter footer": "Open: Look inside the value at the cursor",
+        "table-column open_column o": "Column: Show the column alone",
+        "table-sort sort s footer": "Sort: Sort by the column: ascending, descending, not at all",
+        "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
+        "table-all all_rows x": "All rows: Clear sorting and filters",
+        "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
+    },
+)
+
+TREE_COMMANDS = pane_commands(
+    "Inspector: tree",
+    {
+        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
+        "tree-unfold unfold right,space footer": "Expand: Show what is inside",
+        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
+        "tree-next find(1) n": "Next: Go to the next match",
+        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
+        "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
+    },
+)
+
+TEXT_COMMANDS = pane_commands(
+    "Inspector: text",
+    {
+        "text-search search slash footer": "Search: Search the text",
+        "text-next next(False) n footer": "Next: Go to the next match",
+        "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
+        "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
+    },
+)
+
+ARRAY_COMMANDS = pane_commands(
+    "Inspector: array",
+    {
+        "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
+        "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
+        "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
+    },
+)
+
+PLOT_COMMANDS = pane_commands(
+    "Inspector: array",
+    {
+        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position"
+    },
+)
+
 VARIABLE_COMMANDS = pane_commands(
     "Namespace",
     {
@@ -66,6 +162,10 @@ VARIABLE_COMMANDS = pane_commands(
         "variable-delete delete delete": "Delete: Delete the variable, after a confirmation",
         "variable-copy copy_name ctrl+y": "Copy name: Copy the variable's name",
     },
+)
+
+PANE_COMMANDS: tuple[PaneCommand, ...] = tuple(
+    each for name, group in list(vars().items()) if name.endswith("_COMMANDS") for each in group
 )
 
 
@@ -122,121 +222,6 @@ _KEYS: dict[str, dict[str, str]] = {
 }
 PANE_KEYS = tuple(
     KeyHelp(keys, help, group) for group, rows in _KEYS.items() for keys, help in rows.items()
-)
-
-
-INSPECTOR_COMMANDS = pane_commands(
-    "Inspector",
-    {
-        "inspect-back back escape footer": "Back: Go back to the previous object, and finally to the session",
-        "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
-        "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
-        "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
-        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
-        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
-        "inspect-close leave q": "Close: Close the inspector",
-    },
-)
-
-TABLE_COMMANDS = pane_commands(
-    "Inspector: table",
-    {
-        "table-open open_cell enter footer": "Open: Look inside the value at the cursor",
-        "table-column open_column o": "Column: Show the column alone",
-        "table-sort sort s footer": "Sort: Sort by the column: ascending, descending, not at all",
-        "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
-        "table-all all_rows x": "All rows: Clear sorting and filters",
-        "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
-    },
-)
-
-TEXT_COMMANDS = pane_commands(
-    "Inspector: text",
-    {
-        "text-search search slash footer": "Search: Search the text",
-        "text-next next(False) n footer": "Next: Go to the next match",
-        "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
-        "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
-    },
-)
-
-TREE_COMMANDS = pane_commands(
-    "Inspector: tree",
-    {
-        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
-        "tree-unfold unfold right,space footer": "Expand: Show what is inside",
-        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
-        "tree-next find(1) n": "Next: Go to the next match",
-        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
-        "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
-    },
-)
-
-ARRAY_COMMANDS = pane_commands(
-    "Inspector: array",
-    {
-        "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
-        "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
-        "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
-    },
-)
-
-PLOT_COMMANDS = pane_commands(
-    "Inspector: array",
-    {
-        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position"
-    },
-)
-
-OUTPUT_COMMANDS = pane_commands(
-    "Output", {"output-back back escape,q footer": "Back: Go back to the session"}
-)
-
-SAVE_COMMANDS = pane_commands(
-    "Output", {"output-save save ctrl+s footer": "Save: Save it to a file"}
-)
-
-PAGER_COMMANDS = pane_commands("Output", {"output-copy copy_all y footer": "Copy: Copy all of it"})
-
-PICTURE_COMMANDS = pane_commands(
-    "Output",
-    {
-        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector"
-    },
-)
-
-PICTURES_COMMANDS = pane_commands(
-    "Output",
-    {
-        "picture-next step(1) right": "Next: Next picture of the cell",
-        "picture-previous step(-1) left": "Previous: Previous picture",
-    },
-)
-
-FRAMES_COMMANDS = pane_commands(
-    "Output",
-    {
-        "frame-source source enter footer": "Source: In an error: go from the frames to the source",
-        "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
-    },
-)
-
-PANE_COMMANDS: tuple[PaneCommand, ...] = (
-    *TRANSCRIPT_COMMANDS,
-    *NODE_COMMANDS,
-    *OUTPUT_COMMANDS,
-    *SAVE_COMMANDS,
-    *PAGER_COMMANDS,
-    *PICTURE_COMMANDS,
-    *PICTURES_COMMANDS,
-    *FRAMES_COMMANDS,
-    *INSPECTOR_COMMANDS,
-    *TABLE_COMMANDS,
-    *TREE_COMMANDS,
-    *TEXT_COMMANDS,
-    *ARRAY_COMMANDS,
-    *PLOT_COMMANDS,
-    *VARIABLE_COMMANDS,
 )
 
 

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
@@ -107,11 +106,11 @@ class InspectorScreen(Dialog[None]):
     """Shows an object; objects opened inside it form a stack."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(INSPECTOR_COMMANDS),
+    BINDINGS = bindings(
+        INSPECTOR_COMMANDS,
         ("shift+tab", "step_view(-1)"),
-        *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
-    ]
+        *((str(number), f"view({number})") for number in range(1, 10)),
+    )
 
     def __init__(
         self,

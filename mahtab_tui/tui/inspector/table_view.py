@@ -6,12 +6,10 @@ import os
 from dataclasses import replace
 from functools import partial
 from keyword import iskeyword
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -132,8 +130,8 @@ TALL = 22
 
 
 class TableView(View, ScrollView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(TABLE_COMMANDS),
+    BINDINGS = bindings(
+        TABLE_COMMANDS,
         *CURSOR_KEYS[:4],
         ("left", "move(0, -1)"),
         ("right", "move(0, 1)"),
@@ -141,7 +139,7 @@ class TableView(View, ScrollView, can_focus=True):
         ("end", "go(-1)"),
         ("ctrl+home", "go_row(0)"),
         ("ctrl+end", "go_row(-1)"),
-    ]
+    )
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)

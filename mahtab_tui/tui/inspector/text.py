@@ -9,13 +9,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -129,7 +127,7 @@ _ABOVE = 4
 class TextView(View, LongTextView, can_focus=True):
     """Shows a text from this process, or one that is fetched from the kernel block by block."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TEXT_COMMANDS), *CURSOR_KEYS]
+    BINDINGS = bindings(TEXT_COMMANDS, *CURSOR_KEYS)
 
     def __init__(
         self, subject: Subject, source: Text | None = None, load: Callable[[], Text] | None = None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -195,7 +194,7 @@ class TreeRows:
 
 
 class TreeView(View, RowsView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
+    BINDINGS = bindings(TREE_COMMANDS, *CURSOR_KEYS)
 
     def __init__(self, subject: Subject, *, variables: bool = False) -> None:
         """variables: of a frame."""
