@@ -91,8 +91,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     def describe(self, row: Row | None) -> Content:
         return Content("Nothing matches." if row is None else "")
 
+    def choose(self, row: Row) -> object:
+        return self.dismiss(row)  # type: ignore[arg-type]
+
     def action_select(self) -> None:
-        self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
+        self.act_on_chosen(self.choose)
 
     def find(self) -> None:
         self.fill(0)
@@ -228,8 +231,8 @@ class CommandPalette(ListScreen[str | None, Command]):
     def describe(self, row: Command | None) -> Content:
         return Content(row.help) if row else super().describe(row)
 
-    def action_select(self) -> None:
-        self.act_on_chosen(lambda row: self.dismiss(row.action))
+    def choose(self, row: Command) -> None:
+        self.dismiss(row.action)
 
 
 _MODEL_WIDTH = 26
@@ -297,11 +300,8 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             return Content("")
         return Content.styled(plain(row.problem or row.about), "$bad" if row.problem else "")
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._use)
-
     @work(exclusive=True)
-    async def _use(self, row: ModelChoice) -> None:
+    async def choose(self, row: ModelChoice) -> None:
         if row.is_provider and not row.problem:
             self.set_text(row.spec)
             return
@@ -357,11 +357,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def describe(self, row: KernelChoice | None) -> Content:
         return Content("" if row is None else plain(row.about))
 
-    def action_select(self) -> None:
-        if self.chosen == self._current:
+    def choose(self, row: KernelChoice) -> None:
+        if row == self._current:
             self.show_status("This kernel is in use.")
         else:
-            super().action_select()
+            self.dismiss(row)
 
 
 def choose_kernel(context: CommandContext, address: str) -> None:

@@ -260,10 +260,9 @@ class ServersScreen(ListScreen[None, ServerState]):
             parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
         return Content("\n").join(parts)
 
-    def action_select(self) -> None:
-        if (state := self.chosen) is not None:
-            messages = self._mask(state.messages.text) or "It has written nothing."
-            self._show_messages(f"Messages of {state.python}", messages)
+    def choose(self, row: ServerState) -> None:
+        messages = self._mask(row.messages.text) or "It has written nothing."
+        self._show_messages(f"Messages of {row.python}", messages)
 
     def action_restart(self) -> None:
         self.app.run_worker(self._restart())  # continues when the screen is closed

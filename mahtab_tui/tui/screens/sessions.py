@@ -200,18 +200,15 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self.show_count("looking…")
         self.find(pause=0)
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._resume)
-
-    def _resume(self, hit: Hit) -> None:
-        holder = self._holder(hit)
-        if hit.session.id == self._current:
+    def choose(self, row: Hit) -> None:
+        holder = self._holder(row)
+        if row.session.id == self._current:
             self.show_status("You are in this session.")
         elif holder is not None and not self._switch_problem:
             advice = "Close it there first, or copy it with F5."
             self.show_status(f"It is open: {holder.sentence_part()}. {advice}")
         else:
-            self._go_to(hit.session.id)
+            self._go_to(row.session.id)
 
     def rename(self, hit: Hit) -> None:
         def named(title: str) -> None:

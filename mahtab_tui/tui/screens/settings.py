@@ -200,10 +200,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         origin = plain(f"From: {short_path(row.origin.text, self._project)}")
         return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._edit)
-
-    def _edit(self, row: SettingEntry) -> None:
+    def choose(self, row: SettingEntry) -> None:
         key, present = row.key, "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):

@@ -147,11 +147,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._load_or_unload)
-
     @work
-    async def _load_or_unload(self, row: SkillRow) -> None:
+    async def choose(self, row: SkillRow) -> None:
         if row.broken:
             self.show_status("This file cannot be used: see what is wrong with it.")
             return

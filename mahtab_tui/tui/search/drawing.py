@@ -156,12 +156,11 @@ class Drawing:
             case "node":
                 return self._node(line, now)
             case "totals":
-                calls, tokens = (
-                    format_count(tree.used.calls, "call"),
-                    short_number(tree.used.tokens),
-                )
-                words = [calls, f"{tokens} tok", short_cost(tree.used), f"depth {tree.depth}"]
-                totals = fit_text(" · ".join(filter(None, words)), self.width - 2)
+                used = tree.used
+                tokens = f"{short_number(used.tokens)} tok"
+                words = [format_count(used.calls, "call"), tokens, short_cost(used)]
+                words = [*filter(None, words), f"depth {tree.depth}"]
+                totals = fit_text(" · ".join(words), self.width - 2)
                 return [("  ", Style()), (totals, palette.muted)]
             case "answer":
                 return self._answer(line.node)
