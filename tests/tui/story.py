@@ -64,11 +64,8 @@ def story() -> Iterator[Record]:
     yield record(tags.ASSISTANT_REPL_IN, CODE, **block)
     ended = {"status": "ok", "duration": 0.21, "kinds": [["value", len(OUTPUT)]]}
     yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, **block, **ended)
-    changes = [
-        change("daily", "Series", "float64 (31,)"),
-        change("z", "Series", "float64 (31,)"),
-        change("outliers", "Series", "float64 (2,)"),
-    ]
+    lengths = {"daily": 31, "z": 31, "outliers": 2}
+    changes = [change(name, "Series", f"float64 ({n},)") for name, n in lengths.items()]
     yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=changes)
     used = {"input_tokens": 11_900, "output_tokens": 512, "cost": 0.031}
     yield record(tags.USAGE, model="sonnet", source="agent", **used)

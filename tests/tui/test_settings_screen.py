@@ -6,6 +6,7 @@ import os
 import threading
 import tomllib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,10 @@ async def test_every_setting_is_listed_with_its_source(
         assert value(pilot, "approval") == ("review", "this session")
 
 
+def shows_only(pilot: Pilot[int], keys: list[str]) -> bool:
+    return [row.key for row in screen(pilot).rows] == keys
+
+
 async def test_typing_filters_by_key_value_and_description(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -115,10 +120,7 @@ async def test_typing_filters_by_key_value_and_description(
     ):
         app.screen.query_one(LineInput).value = ""
         await write(pilot, wanted)
-        await until(
-            pilot,
-            lambda found=found: [row.key for row in screen(pilot).rows] == found,  # type: ignore[misc]
-        )
+        await until(pilot, partial(shows_only, pilot, found))
     assert static_text(pilot, ".listing-about") == "No setting matches."
     first = screen(pilot).find_rows("MAX")[0].key
     assert first == "max_turns", "keys that begin with the search do not come first"
@@ -178,7 +180,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
 ) -> None:
     app.screen.query_one(LineInput).value = ""
     await write(pilot, "keymap")
-    await until(pilot, lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"])
+    await until(pilot, lambda: shows_only(pilot, ["keymap.help", "keymap"]))
     await pilot.press("down", "enter")
     await wait_for_screen(pilot, EditSetting)
     await write(pilot, "jmp=f4")

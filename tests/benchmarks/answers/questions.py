@@ -83,21 +83,23 @@ def _barley(barley: DataFrame, year: int) -> pd.Series:
 
 
 def _one(
-    kind: str, name: str, tables: str, text: str, check: Check, compute: Callable[..., Any]
+    kind: str, names: str, text: str, check: Check, compute: Callable[..., Any]
 ) -> Conversation:
+    """Make a question. names: the tables and the question's name, as in "airports states: west"."""
+    tables, _, name = names.partition(": ")
     return [Question(name, kind, tuple(tables.split()), text, check, compute)]
 
 
 _single, _two_steps = partial(_one, SINGLE), partial(_one, TWO_STEPS)
 
 
-def _no_code(name: str, tables: str, text: str, *groups: Sequence[str]) -> Conversation:
-    return _one(NO_CODE, name, tables, text, Words(), lambda *_: groups)
+def _no_code(names: str, text: str, *groups: Sequence[str]) -> Conversation:
+    return _one(NO_CODE, names, text, Words(), lambda *_: groups)
 
 
 def _session(tables: str, *asked: tuple[str, str, Check, Callable[..., Any]]) -> Conversation:
     return [
-        _one(FOLLOW_UP if index else SINGLE, name, tables, text, check, compute)[0]
+        _one(FOLLOW_UP if index else SINGLE, f"{tables}: {name}", text, check, compute)[0]
         for index, (name, text, check, compute) in enumerate(asked)
     ]
 
@@ -105,182 +107,154 @@ def _session(tables: str, *asked: tuple[str, str, Check, Callable[..., Any]]) ->
 TABLE_QUESTIONS: list[Conversation] = [
     # Counting
     _single(
-        "japan",
-        "cars",
+        "cars: japan",
         "How many of the cars come from Japan?",
         EXACT,
         lambda t: len(_origin(t, "Japan")),
     ),
     _single(
-        "models",
-        "cars",
-        "How many different car names are there?",
-        EXACT,
-        lambda t: t.Name.nunique(),
+        "cars: models", "How many different car names are there?", EXACT, lambda t: t.Name.nunique()
     ),
     _single(
-        "texas",
-        "airports",
+        "airports: texas",
         "How many airports are in Texas?",
         EXACT,
         lambda t: (t.state == "TX").sum(),
     ),
     # Text
     _single(
-        "international",
-        "airports",
+        "airports: international",
         'How many airports have the word "International" in their name?',
         EXACT,
         lambda t: t["name"].str.contains("International").sum(),
     ),
     _single(
-        "ford",
-        "cars",
+        "cars: ford",
         "How many of the cars were made by Ford? The maker is the first word of the name.",
         EXACT,
         lambda t: (t.Name.str.split().str[0] == "ford").sum(),
     ),
     _single(
-        "salmonella",
-        "antibiotics",
+        "antibiotics: salmonella",
         "Which bacteria belong to the genus Salmonella?",
         Names("antibiotics.Bacteria"),
         lambda t: list(t.query("Genus == 'Salmonella'").Bacteria),
     ),
     # Grouping
     _single(
-        "usual weather",
-        "seattle_weather",
+        "seattle_weather: usual weather",
         "What kind of weather is the most frequent in Seattle?",
         Names("seattle_weather.weather", {"sunny": "sun", "foggy": "fog", "rainy": "rain"}),
         lambda t: t.weather.value_counts().idxmax(),
     ),
     _single(
-        "best site",
-        "barley",
+        "barley: best site",
         "Which site has the highest average yield?",
         Names("barley.site"),
         lambda t: t.groupby("site")["yield"].mean().idxmax(),
     ),
     _single(
-        "european mileage",
-        "cars",
+        "cars: european mileage",
         "What is the average mileage of the European cars, in miles per gallon?",
         ONE,
         lambda t: _origin(t, "Europe").Miles_per_Gallon.mean(),
     ),
     _single(
-        "setosa width",
-        "iris",
+        "iris: setosa width",
         "What is the median width of the sepals of setosa?",
         TWO,
         lambda t: t.query("species == 'setosa'").sepalWidth.median(),
     ),
     # Dates
     _single(
-        "rain in 2014",
-        "seattle_weather",
+        "seattle_weather: rain in 2014",
         "How much precipitation fell in Seattle in 2014 altogether?",
         WHOLE,
         lambda t: _year(t, 2014).precipitation.sum(),
     ),
     _single(
-        "windiest day",
-        "seattle_weather",
+        "seattle_weather: windiest day",
         "On which date was the wind the strongest?",
         Date(),
         lambda t: _dated(t).set_index("date").wind.idxmax(),
     ),
     _single(
-        "google begins",
-        "stocks",
+        "stocks: google begins",
         "What is the date of the first price of Google (GOOG)?",
         Date(),
         lambda t: _stock(t, "GOOG").index.min(),
     ),
     _single(
-        "last price date",
-        "stocks",
+        "stocks: last price date",
         "Until when do the prices go? Give the last date in the table.",
         Date(),
         lambda t: _dated(t).date.max(),
     ),
     _single(
-        "jobs lost",
-        "us_employment",
+        "us_employment: jobs lost",
         "In which month did nonfarm employment change for the worst, so that the most jobs were lost?",
         Date(month=True),
         lambda t: t.set_index("month").nonfarm_change.idxmin(),
     ),
     # Missing values
     _single(
-        "no horsepower",
-        "cars",
+        "cars: no horsepower",
         "For how many cars is the horsepower missing?",
         EXACT,
         lambda t: t.Horsepower.isna().sum(),
     ),
     _single(
-        "no wages",
-        "wheat",
+        "wheat: no wages",
         "For which years are the wages missing?",
         All((EXACT, EXACT)),
         lambda t: list(t[t.wages.isna()].year),
     ),
     _single(
-        "median age",
-        "riots",
+        "riots: median age",
         "What was the median age of the people who died?",
         EXACT,
         lambda t: t.age.median(),
     ),
     # Ratios
     _single(
-        "women",
-        "riots",
+        "riots: women",
         "What percentage of the people who died were women?",
         PERCENT,
         lambda t: (t.gender == "Female").mean(),
     ),
     _single(
-        "wet days",
-        "seattle_weather",
+        "seattle_weather: wet days",
         "On what percentage of the days was there any precipitation at all?",
         PERCENT,
         lambda t: (t.precipitation > 0).mean(),
     ),
     _single(
-        "power to weight",
-        "cars",
+        "cars: power to weight",
         "Which car has the most horsepower for its weight?",
         Names("cars.Name"),
         lambda t: t.loc[(t.Horsepower / t.Weight_in_lbs).idxmax(), "Name"],
     ),
     _single(
-        "dear wheat",
-        "wheat",
+        "wheat: dear wheat",
         "In which year was the price of wheat the highest compared with the wages?",
         EXACT,
         lambda t: t.loc[(t.wheat / t.wages).idxmax(), "year"],
     ),
     _single(
-        "correlation",
-        "iris",
+        "iris: correlation",
         "How strongly are the lengths of sepals and petals correlated? Give Pearson's coefficient.",
         TWO,
         lambda t: t.sepalLength.corr(t.petalLength),
     ),
     # Two tables
     _single(
-        "warmer city",
-        "seattle_temps sf_temps",
+        "seattle_temps sf_temps: warmer city",
         "By how many degrees is it warmer in San Francisco than in Seattle on average?",
         ONE,
         lambda seattle_temps, sf_temps: sf_temps.temp.mean() - seattle_temps.temp.mean(),
     ),
     _single(
-        "western airports",
-        "airports states",
+        "airports states: western airports",
         "How many airports are there in the region West? The table states says to which region a state belongs.",
         EXACT,
         lambda airports, states: (
@@ -288,8 +262,7 @@ TABLE_QUESTIONS: list[Conversation] = [
         ),
     ),
     _single(
-        "long and up",
-        "prices signals",
+        "prices signals: long and up",
         "On how many days with the signal long was the closing price above the opening price?",
         EXACT,
         lambda prices, signals: (
@@ -298,8 +271,7 @@ TABLE_QUESTIONS: list[Conversation] = [
     ),
     # Two steps
     _two_steps(
-        "most frequent origin",
-        "cars",
+        "cars: most frequent origin",
         "Where do most of the cars come from, and what is the average weight of the cars from there?",
         All((Names("cars.Origin", {"United States": "USA", "US": "USA", "America": "USA"}), WHOLE)),
         lambda t: (
@@ -308,29 +280,25 @@ TABLE_QUESTIONS: list[Conversation] = [
         ),
     ),
     _two_steps(
-        "fog in the wettest year",
-        "seattle_weather",
+        "seattle_weather: fog in the wettest year",
         "Find the year with the most precipitation. How many days of that year had fog as their weather?",
         EXACT,
         lambda t: (_year(t, _rain_by_year(t).idxmax()).weather == "fog").sum(),
     ),
     _two_steps(
-        "wettest and driest year",
-        "seattle_weather",
+        "seattle_weather: wettest and driest year",
         "Add up the precipitation of each year. How much more fell in the wettest year than in the driest?",
         WHOLE,
         lambda t: _rain_by_year(t).max() - _rain_by_year(t).min(),
     ),
     _two_steps(
-        "microsoft at the peak",
-        "stocks",
+        "stocks: microsoft at the peak",
         "What was the price of MSFT on the date when AAPL was at its highest?",
         TWO,
         lambda t: _stock(t, "MSFT")[_stock(t, "AAPL").idxmax()],
     ),
     _two_steps(
-        "best growth",
-        "stocks",
+        "stocks: best growth",
         "Divide the last price of each stock by its first price. For which symbol is the result the highest?",
         Names(
             "stocks.symbol",
@@ -339,22 +307,19 @@ TABLE_QUESTIONS: list[Conversation] = [
         lambda t: _growth(t).idxmax(),
     ),
     _two_steps(
-        "variety a year later",
-        "barley",
+        "barley: variety a year later",
         "Take the variety with the highest average yield in 1931. What was its average yield in 1932?",
         ONE,
         lambda t: _barley(t, 1932)[_barley(t, 1931).idxmax()],
     ),
     _two_steps(
-        "long sepals",
-        "iris",
+        "iris: long sepals",
         "What is the average petal length of the flowers whose sepals are longer than the average sepal?",
         TWO,
         lambda t: t[t.sepalLength > t.sepalLength.mean()].petalLength.mean(),
     ),
     _two_steps(
-        "hottest hour",
-        "seattle_temps sf_temps",
+        "seattle_temps sf_temps: hottest hour",
         "What was the temperature in San Francisco in the hour in which it was the hottest in Seattle?",
         ONE,
         lambda seattle_temps, sf_temps: (
@@ -365,8 +330,7 @@ TABLE_QUESTIONS: list[Conversation] = [
         ),
     ),
     _two_steps(
-        "worst month",
-        "crimea",
+        "crimea: worst month",
         "In the month with the most deaths from disease, what percentage of all deaths (wounds, other, disease) was from disease?",
         PERCENT,
         lambda t: (
@@ -376,15 +340,13 @@ TABLE_QUESTIONS: list[Conversation] = [
         ),
     ),
     _two_steps(
-        "second state",
-        "airports",
+        "airports: second state",
         "Take the state with the second most airports. In how many different cities of that state are there airports?",
         EXACT,
         lambda t: t[t.state == t.state.value_counts().index[1]].city.nunique(),
     ),
     _two_steps(
-        "fossil fuels halved",
-        "iowa_electricity",
+        "iowa_electricity: fossil fuels halved",
         "By how many percent did the electricity from fossil fuels fall from the first year to the last?",
         PERCENT,
         lambda t: 1 - _fossil(t, 2017) / _fossil(t, 2001),
@@ -478,21 +440,18 @@ SESSIONS: list[Conversation] = [
 
 WORD_QUESTIONS: list[Conversation] = [
     _no_code(
-        "greeting",
-        "cars",
+        "cars: greeting",
         "Hello! What can you do for me?",
         ("help", "assist", "answer", "analy", "data", "question"),
     ),
     _no_code(
-        "thanks",
-        "cars",
+        "cars: thanks",
         "Thank you, that was all for today.",
         ("welcome", "glad", "happy", "pleasure", "day", "bye", "help"),
     ),
-    _no_code("which variable", "auto_mpg iris", "Which variable holds the cars?", ("auto_mpg",)),
+    _no_code("auto_mpg iris: which variable", "Which variable holds the cars?", ("auto_mpg",)),
     _no_code(
-        "key error",
-        "cars",
+        "cars: key error",
         "What does this error mean: KeyError: 'mileage'",
         ("column", "key"),
         (
@@ -510,36 +469,31 @@ WORD_QUESTIONS: list[Conversation] = [
         ),
     ),
     _no_code(
-        "no module",
-        "cars",
+        "cars: no module",
         "What does this error mean: ModuleNotFoundError: No module named 'seaborn'",
         ("install", "not available", "missing"),
     ),
     _no_code(
-        "median and mean",
-        "cars",
+        "cars: median and mean",
         "What is the difference between the mean and the median, in a sentence?",
         ("average", "sum"),
         ("middle", "central value", "half", "50"),
     ),
-    _no_code("nan", "cars", "What does NaN stand for?", ("not a number", "not-a-number")),
+    _no_code("cars: nan", "What does NaN stand for?", ("not a number", "not-a-number")),
     _no_code(
-        "left join",
-        "cars",
+        "cars: left join",
         "Explain in two sentences, without code, what a left join does.",
         ("all", "every", "each"),
         ("null", "nan", "missing", "empty", "match"),
     ),
     _no_code(
-        "correlation of -0.9",
-        "iris",
+        "iris: correlation of -0.9",
         "What does a correlation of -0.9 between two columns tell me?",
         ("negativ", "inverse"),
         ("strong", "high"),
     ),
     _no_code(
-        "outlier",
-        "iris",
+        "iris: outlier",
         "What is an outlier? Just explain the word.",
         ("differ", "far", "unusual", "extreme", "distant", "deviat", "outside", "abnormal", "away"),
     ),
