@@ -59,7 +59,7 @@ def _task(name: str, question: str, text: str, answer: Any, returns: Any = None)
 
 
 def _log(random: Random, lines: int) -> list[str]:
-    """Make lines of a log: time, level, service, user, milliseconds."""
+    """Make a log: time, level, service, user, milliseconds."""
     made = []
     for number in range(lines):
         level = random.choices(("INFO", "WARN", "ERROR"), (90, 7, 3))[0]

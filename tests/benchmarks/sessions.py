@@ -74,20 +74,16 @@ def _write(path: Path, texts: _Texts) -> None:
         for number in range(_SESSIONS):
             with transaction(connection):
                 name = f"{number:08x}"
-                connection.execute(
-                    "insert into session values (?, 'study', ?, ?, ?, ?)",
-                    (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"),
-                )
+                row = (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first")
+                connection.execute("insert into session values (?, 'study', ?, ?, ?, ?)", row)
                 rows = [
                     (name, each.time, each.tag, json.dumps(encode(each)), each.text)
                     for each in texts.session()
                 ]
                 if number % 100 == 7:
                     rows[3] = (*rows[3][:4], f"zanzibar{number} {rows[3][4]}")
-                connection.executemany(
-                    "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)",
-                    rows,
-                )
+                insert = "insert into record (session, time, tag, attrs, text) values "
+                connection.executemany(f"{insert}(?, ?, ?, ?, ?)", rows)
 
 
 def rows() -> Iterator[Row]:

@@ -11,7 +11,7 @@ from tests import tags
 from tests.records import made
 
 START = 1_000_000.0
-"""When it begins, in seconds since the epoch."""
+"""Its start, in seconds since the epoch."""
 CHARS = 20_431_118
 QUERY = "What failed on 2026-03-29, and why?"
 
@@ -75,12 +75,8 @@ class Scribe:
 
     def begin(self, node: str, query: str, **attrs: Any) -> Record:
         parent = node.rpartition(".")[0] or None
-        usual: dict[str, Any] = {
-            "kind": "rlm",
-            "model": "haiku" if parent else "sonnet",
-            "chars": 0,
-            "spans": [],
-        }
+        usual: dict[str, Any] = {"kind": "rlm", "chars": 0, "spans": []}
+        usual["model"] = "haiku" if parent else "sonnet"
         about = {"parent": parent, "depth": node.count("."), **usual, **attrs}
         return self.call(node, "begin", query, **about)
 
@@ -130,7 +126,7 @@ def span_of(part: int, parts: int = 10, start: int = 0, end: int = CHARS) -> lis
 
 
 def beginning(scribe: Scribe) -> Iterator[Record]:
-    """The root looks around, and hands ten parts down."""
+    """The root explores the text, and makes ten sub-calls."""
     yield scribe.begin("1", QUERY, chars=CHARS, spans=[[0, CHARS]], cell=5, source="log")
     words = "I'll look at the beginning and count the errors of that day first."
     yield from scribe.turn("1", 1, words, EXPLORE, EXPLORED)
@@ -149,7 +145,7 @@ def beginning(scribe: Scribe) -> Iterator[Record]:
 
 
 def parts_at_work(scribe: Scribe) -> Iterator[Record]:
-    """Four parts have nothing, one fails, one is overloaded; two go on."""
+    """Four calls find nothing, one fails, one is overloaded; two continue."""
     for part in (1, 2, 3, 8):
         node = f"1.{part}"
         yield from scribe.turn(node, 1, _SEARCHES, PART, "0\n")
@@ -196,7 +192,7 @@ def asked(scribe: Scribe) -> Iterator[Record]:
 
 
 def fanned_out(scribe: Scribe) -> Iterator[Record]:
-    """The answer was yes: of 200 calls, 180 have ended and 12 run."""
+    """After a yes, 180 of 200 calls have ended and 12 run."""
     start, end = span_of(6)
     yield _fan_out(scribe, "run")
     query = "Was this transaction ended before 03:14:10? Answer with its duration."
@@ -242,7 +238,7 @@ def _search(parts: int, tree: str = "t1") -> list[Record]:
 
 
 running: Callable[[], list[Record]] = partial(_search, 2)
-"""Until parts are at work."""
+"""Until sub-calls run."""
 asking: Callable[[], list[Record]] = partial(_search, 3)
 """Until the question before the large fan-out."""
 wide: Callable[[], list[Record]] = partial(_search, 4)

@@ -108,7 +108,7 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[s
     review = records.Review(request="1", cells=(1,), party=texts[0], state="waiting")
     story.append(review.changed(changes=changes, not_restored=left))
     async with showing(make_app(*story), (120, 60 + 20 * len(texts))):
-        pass
+        """The fixture checks what is drawn."""
 
 
 @every_text

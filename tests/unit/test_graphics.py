@@ -68,13 +68,10 @@ def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        "\x1b" + each
-        for each in "[6~ [6;5~ [A [<0;3;4M [?2026;2$y [48;40;120;800;1200t [13;2u".split()
-    ],
+    "keys", "[6~ [6;5~ [A [<0;3;4M [?2026;2$y [48;40;120;800;1200t [13;2u".split()
 )
 def test_other_sequences_are_read_as_before(keys: str) -> None:
+    keys = f"\x1b{keys}"
     expected = list(map(str, KeyParser().feed(keys)))
     assert expected
     for cut in range(len(keys)):
