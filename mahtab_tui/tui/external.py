@@ -86,7 +86,7 @@ def open_picture(content: bytes, suffix: str) -> str:
         handle, name = tempfile.mkstemp(prefix="mahtab-picture-", suffix=suffix)
         with open(handle, "wb") as file:
             file.write(content)
-        null = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        null: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         process = subprocess.Popen([command, name], start_new_session=True, **null)
     except OSError as error:
         problem = f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."

@@ -29,7 +29,6 @@ class Row(Outcome):
 
 
 def make_row(program: str, item: Item, outcome: Outcome) -> Row:
-    """Score an outcome."""
     row = Row(**vars(outcome), program=program, score=item.score(outcome))
     row.name, row.kind, row.question, row.expected = item.name, item.kind, item.text, item.expected
     return row
@@ -110,14 +109,12 @@ def _of_kind(kind: str) -> Callable[[Sequence[Row]], str]:
 
 
 def save(rows: Sequence[Row], file: Path) -> None:
-    """Write all rows as JSON."""
     file.write_text(
         json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False), encoding="utf-8"
     )
 
 
 def load(file: Path) -> list[Row]:
-    """Read rows that were saved."""
     saved = json.loads(file.read_text(encoding="utf-8"))
     known = [each.name for each in fields(Row)]
     try:

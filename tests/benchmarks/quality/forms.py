@@ -88,8 +88,6 @@ def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, st
 
 
 def run_form_task(task: Task, code: str) -> Score:
-    """Search with the prepared model."""
-
     def reply(messages: Sequence[BaseMessage]) -> str:
         query = query_of(messages)
         if not query.startswith(_COPY):

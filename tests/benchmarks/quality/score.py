@@ -72,7 +72,6 @@ HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens
 
 
 def row(task: Task, megabytes: float, score: Score) -> str:
-    """Format a line of the table."""
     precision = "-" if score.precision is None else f"{score.precision:.2f}"
     return (
         f"{task.kind:<14}{megabytes:>6g}  {'yes' if score.exact else 'no':<6}{score.state:<10}{score.calls:>6,}{score.tokens:>11,}"

@@ -27,7 +27,6 @@ class _Lines(NamedTuple):
     returns: Any
     answer: Any
     evidence: Sequence[str]
-    """The lines on which the answer rests."""
     decoys: Sequence[str]
     """Lines that look similar."""
     noise: Callable[[Random], str]
@@ -222,4 +221,3 @@ _KINDS = {
     for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)
 }
 KINDS = tuple(_KINDS)
-"""The kinds of tasks."""
