@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
+from itertools import chain
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,12 +115,11 @@ class LateImports:
     def __init__(
         self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        before, after = (
-            [partial(import_module, name) for name in names]
-            for names in (first, TRANSCRIPT_MODULES)
-        )
+        def imports(names: Sequence[str]) -> Iterator[Callable[[], object]]:
+            return (partial(import_module, name) for name in names)
+
         self._app = app
-        self._steps: Iterator[Callable[[], object]] = iter([*before, *steps, *after])
+        self._steps = chain(imports(first), steps, imports(TRANSCRIPT_MODULES))
 
     def begin(self) -> None:
         """Call it when the application is mounted and before threads start."""

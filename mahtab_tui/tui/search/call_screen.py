@@ -105,8 +105,8 @@ class CallRows:
             return row
         mark, role = MARKS[child.state]
         words = f" {one_line(child.query)}  {one_line(child.answer)}"
-        style = getattr(self._palette, role)
-        return Row([(mark, style), (fit_text(words, self._width - 1), self._palette.text)])
+        text = fit_text(words, self._width - 1), self._palette.text
+        return Row([(mark, getattr(self._palette, role)), text])
 
     def update(self) -> None:
         node, rows = self._node, list[CallRow]()
@@ -276,12 +276,9 @@ class CallPane(RowsView, can_focus=True):
 def crumbs(node: SearchNode, now: float) -> Content:
     mark, role = glyph(node, now)
     state = "failed" if node.state == "error" else node.state
-    return Content.assemble(
-        ("◐ ", "$moon"),
-        ("call " + node.id.replace(".", " › "), "$muted"),
-        "   ",
-        (f"{mark} {state}{', cut off' * node.cut}", f"${role}"),
-    )
+    call = ("call " + node.id.replace(".", " › "), "$muted")
+    shown = (f"{mark} {state}{', cut off' * node.cut}", f"${role}")
+    return Content.assemble(("◐ ", "$moon"), call, "   ", shown)
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:

@@ -135,10 +135,9 @@ class CallTree:
         open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
-        if open:
-            parts = [batch.slots[index] for index in sorted(batch.slots)]
-            for part in parts:
-                yield from self._node(tree, part, below, last=part is parts[-1])
+        slots = sorted(batch.slots.items()) if open else ()
+        for index, part in slots:
+            yield from self._node(tree, part, below, last=index == slots[-1][0])
 
     @property
     def cursor(self) -> int:
