@@ -112,9 +112,9 @@ class QuitFlow:
     def leave(self) -> None:
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
-        asked = self._confirmed or self.row is not None
-        unsaved, can_detach = self._unsaved_items(), self._cell_can_detach()
-        if (asked and not repeated) or not (unsaved or can_detach):
+        answered = (self._confirmed or self.row is not None) and not repeated
+        unsaved, can_detach = [] if answered else self._unsaved_items(), self._cell_can_detach()
+        if answered or not (unsaved or can_detach):
             self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
