@@ -5,12 +5,12 @@ from __future__ import annotations
 import keyword
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.events import Click, Key, Resize
 from textual.strip import Strip
 
@@ -76,16 +76,9 @@ class VariableRow(NamedTuple):
 
 
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
-    return VariableRow(
-        name=change.name,
-        type=plain(change.type or ""),
-        summary=add_separators(plain(change.summary or "")),
-        kind=change.kind or "data",
-        change=change.change,
-        record=record,
-        number=number,
-        uncertain=change.change == "perhaps",
-    )
+    type, summary = plain(change.type or ""), add_separators(plain(change.summary or ""))
+    what, kind = change.change, change.kind or "data"
+    return VariableRow(change.name, type, summary, kind, what, record, number, what == "perhaps")
 
 
 Sort = Literal["recency", "name", "type"]
@@ -281,12 +274,7 @@ _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(VARIABLE_COMMANDS),
-        *CURSOR_KEYS,
-        Binding("ctrl+s", "sort", "Sort", show=False),
-        Binding("ctrl+t", "specials", "Modules, functions, _names", show=False),
-    ]
+    BINDINGS = bindings(VARIABLE_COMMANDS, *CURSOR_KEYS, ("ctrl+s", "sort"), ("ctrl+t", "specials"))
 
     head = 2
 
@@ -365,9 +353,8 @@ class NamespacePane(RowsView, can_focus=True):
         self.refresh()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        return (
-            self.filtering and character is not None and (character.isalnum() or character == "_")
-        )
+        typed = character is not None and (character.isalnum() or character == "_")
+        return self.filtering and typed
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and (self.filtering or self.variables.filter):
@@ -394,9 +381,8 @@ class NamespacePane(RowsView, can_focus=True):
             self.go_to(matches.index(True) if True in matches else 0)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
-            action, parameters
-        )
+        allowed = self._port is not None or action not in _PORT_ACTIONS
+        return allowed and super().check_action(action, parameters)
 
     def on_click(self, event: Click) -> None:
         row = self.row_at(event.y)
@@ -430,15 +416,16 @@ class NamespacePane(RowsView, can_focus=True):
             if new == row.name:
                 return
             if not _is_name(new):
-                self.app.notify(f"{new} is not a valid variable name.", severity="warning")
+                problem = f"{new} is not a valid variable name."
             elif name in self.variables:
                 problem = f"There is already a variable {new}; nothing was renamed."
-                self.app.notify(problem, severity="warning")
             else:
                 if row.name in self.variables.private:
                     port.mark_private(name, True)
                 old = _variable_expression(row.name)
                 port.run(f"{new} = {old}; del {old}")
+                return
+            self.app.notify(problem, severity="warning")
 
         ask(self.app, Prompt(f"New name for {row.label}", row.label), chosen)
 
@@ -450,13 +437,10 @@ class NamespacePane(RowsView, can_focus=True):
         from mahtab_tui.tui.screens.dialog import confirm
 
         if (row := self._row_at_cursor) is not None and (port := self._port) is not None:
-            confirm(
-                self.app,
-                f"Delete the variable {row.label}? Its value is lost if nothing else holds it.",
-                lambda: port.run(f"del {_variable_expression(row.name)}"),
-                yes="Delete",
-                no="Keep",
-            )
+            question = f"Delete the variable {row.label}?"
+            question += " Its value is lost if nothing else holds it."
+            delete = partial(port.run, f"del {_variable_expression(row.name)}")
+            confirm(self.app, question, delete, yes="Delete", no="Keep")
 
     def action_copy_name(self) -> None:
         from mahtab_tui.tui.external import copy

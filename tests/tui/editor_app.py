@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Static
 
 from mahtab_tui.settings.model import resource_folder
@@ -28,6 +29,7 @@ from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow, ReviewRow
 from tests.records import made
 
 SIZE = (80, 24)
+AnyScreen = TypeVar("AnyScreen", bound=Screen[Any])
 
 
 class Clock:
@@ -200,6 +202,17 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
         assert time.monotonic() < end, "condition not met in time"
         await pilot.pause(pause)
         pause = min(1.5 * pause, 0.1)
+
+
+async def wait_for_screen(pilot: Pilot[Any], kind: type[AnyScreen]) -> AnyScreen:
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind))
+    assert isinstance(pilot.app.screen, kind)
+    return pilot.app.screen
+
+
+async def wait_for_close(pilot: Pilot[Any], kind: type[Screen[Any]] = Screen) -> None:
+    """Wait until the top screen is not of a kind, or is the first one."""
+    await until(pilot, lambda: not isinstance([None, *pilot.app.screen_stack[1:]][-1], kind))
 
 
 def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:

@@ -194,10 +194,14 @@ def test_the_baseline_runs_the_first_block_and_remembers_its_output(
     server: tuple[str, list[Any]], folder: Path
 ) -> None:
     url, asked = server
-    with Baseline(url, "any", 60.0).open(write_tables(["cars"], folder)) as talk:
-        first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
-    assert (first.answer, first.failure, first.cached) == ("406", "", 4)
-    assert first.codes == ["print(len(cars))\n"]
+    talk = Baseline(url, "any", 60.0, write_tables(["cars"], folder))
+    first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
+    assert (first.answer, first.codes, first.failure, first.cached) == (
+        "406",
+        ["print(len(cars))\n"],
+        "",
+        4,
+    )
     assert second.answer == second.failure == "KeyError: 'mpg'"
     assert (third.answer, third.codes) == ("In words.", [])
     assert "Miles_per_Gallon" in asked[0]["messages"][1]["content"]
@@ -227,7 +231,7 @@ def test_answer_without_a_server_does_not_count_as_wrong(
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(NoServer):
-        next(ask_all(Baseline(url, "any", 60.0), select(own_items(folder), only=["japan"]), url))
+        next(ask_all("baseline", select(own_items(folder), only=["japan"]), url, "any", 60.0))
     with pytest.raises(SystemExit) as ended:
         main(["--url", url])
     assert ended.value.code == 2
