@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,19 +42,14 @@ def poisoned(project: Path) -> Path:
     return imported
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "config",
-        "doctor",
-        "ask --model demo which",
-        "skills list",
-        "mcp install --print",
-    ],
-)
-def test_command_imports_nothing_from_the_folder(poisoned: Path, command: str) -> None:
+ASK = "ask --model demo 'which variables are there?'"
+
+
+@pytest.mark.parametrize("words", ["config", "doctor", ASK, "skills list", "mcp install --print"])
+def test_command_imports_nothing_from_the_folder(poisoned: Path, words: str) -> None:
     program = Path(sys.executable).with_name("mahtab-tui")
-    done = subprocess.run([program, *command.split()], capture_output=True, text=True, timeout=120)
+    command = [program, *shlex.split(words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
     assert "does not answer" not in done.stdout
 

@@ -214,6 +214,7 @@ def test_import_lock_is_exclusive_and_reentrant() -> None:
     def load(number: int) -> int:
         with order.turn(), order.turn():
             inside.append(number)
+            time.sleep(0.01)  # others may come in now
             count = len(inside)
             inside.pop()
             return count
