@@ -32,8 +32,7 @@ class _FilteredStream(TextIOWrapper):
             line_buffering=stream.line_buffering,
             write_through=stream.write_through,
         )
-        self._stream = stream
-        """Kept alive, because its destruction would close the file."""
+        self._stream = stream  # its destruction would close the file
 
     def write(self, text: str, /) -> int:
         pieces = _ALLOWED.split(text)
@@ -49,7 +48,7 @@ def guard_terminal() -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a text without its control sequences, because it may come from elsewhere."""
+    """Print a text, which may come from elsewhere, without its control sequences."""
     typer.echo(plain(text), err=err)
 
 
@@ -77,7 +76,7 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal for what a connection needs; None if there is no answer."""
+    """Ask on the terminal; None if there is no answer."""
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(

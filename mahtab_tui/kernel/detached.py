@@ -158,16 +158,9 @@ def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     ready = checked(KernelReady, reply["hello"]) if reply["hello"] else None
     time.localtime(since := float(reply["since"]))
-    return WaitingKernel(
-        session,
-        int(reply["pid"]),
-        int(reply["cell"]),
-        since,
-        bool(reply["host"]),
-        bool(reply["has_run"]),
-        ready,
-        path,
-    )
+    pid, cell = int(reply["pid"]), int(reply["cell"])
+    has_host, has_run = bool(reply["host"]), bool(reply["has_run"])
+    return WaitingKernel(session, pid, cell, since, has_host, has_run, ready, path)
 
 
 def _attach(kernel: WaitingKernel) -> LocalProcess:
@@ -175,9 +168,8 @@ def _attach(kernel: WaitingKernel) -> LocalProcess:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        reply, descriptors, lifeline = ask(
-            kernel.path, {"op": "attach", "by_force": True}, theirs, ATTACH_TIMEOUT
-        )
+        request = {"op": "attach", "by_force": True}
+        reply, descriptors, lifeline = ask(kernel.path, request, theirs, ATTACH_TIMEOUT)
         if reply["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
         kernel = _kernel(kernel.path, kernel.session, reply)

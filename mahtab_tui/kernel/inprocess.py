@@ -18,15 +18,15 @@ from contextlib import nullcontext
 from typing import Any, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
+    CellListener,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
-    OnDisplay,
-    OnOutput,
     Operation,
     T,
+    host_definitions,
 )
 from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
@@ -193,20 +193,12 @@ class InProcessKernel(Kernel):
         self._ready.result()
         self._report(KernelState.IDLE, "")
 
-    def execute(
-        self,
-        code: str,
-        *,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None = None,
-        nested: bool = False,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+    def _run_cell(
+        self, code: str, listener: CellListener, nested: bool, lock: Lock | None
     ) -> CellResult:
         self._refuse_lock(lock)
-        running = RunningCell(cell, on_output, None, on_display)
-        frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
+        running = RunningCell(*listener._replace(limit=None))
+        frame = {"op": "execute", "code": code, "limit": listener.limit, "running": running}
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
@@ -298,10 +290,10 @@ class InProcessKernel(Kernel):
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo_history
         toolbox.install(self._calls.call)
-        toolbox.add_functions(function._asdict() for function in self._host.functions())
-        if servers := self._host.servers():
-            described = [server._asdict() for server in servers]
-            toolbox.add_servers(described, self._executor.attribution)
+        definitions = dict(host_definitions(self._host))
+        toolbox.add_functions(definitions["functions"])
+        if "servers" in definitions:
+            toolbox.add_servers(definitions["servers"], self._executor.attribution)
         self._tools = {
             name: value for name, value in builtins.__dict__.items() if name not in before
         }
@@ -324,7 +316,7 @@ class InProcessKernel(Kernel):
         start = time.perf_counter()
         with self._lock:
             self._cells.append(running)
-        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
+        outcome = self._executor.run(running.cell, frame["code"], frame["limit"], refusal)
         while not running.result.done():
             try:
                 self._finish(running, outcome._asdict(), time.perf_counter() - start)

@@ -161,15 +161,8 @@ class InspectorClient:
         columns: Sequence[int],
         arranged: TableArrangement,
     ) -> TablePage:
-        reply = self._ask(
-            "table",
-            path,
-            start=start,
-            stop=stop,
-            columns=list(columns),
-            sort=arranged.sort,
-            filters=arranged.filters,
-        )
+        wanted = {"start": start, "stop": stop, "columns": list(columns)}
+        reply = self._ask("table", path, **wanted, sort=arranged.sort, filters=arranged.filters)
         return checked(TablePage, {**reply, "total_rows": reply["of"]})
 
     def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:

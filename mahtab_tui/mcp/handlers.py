@@ -237,11 +237,7 @@ class ToolHandlers:
     """The docstring of each tool is its description for agents."""
 
     def __init__(
-        self,
-        settings: Settings,
-        cwd: str,
-        attach: AttachOptions,
-        secrets: Secrets,
+        self, settings: Settings, cwd: str, attach: AttachOptions, secrets: Secrets
     ) -> None:
         self.secrets = secrets
         self._journal = Journal(secrets)

@@ -64,7 +64,7 @@ class ServerError(Exception):
     pass
 
 
-def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
+def serve(python: str | None, project: Path | None, attach: AttachOptions) -> None:
     """Serve until the client closes stdin. Raises `ServerError`."""
     streams = take_stdio()
     try:
@@ -84,7 +84,7 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     anyio.run(_serve, streams, handlers)
 
 
-def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
+def open_handlers(settings: Settings, attach: AttachOptions) -> ToolHandlers:
     """Raises `ServerError`."""
     python = settings.python
     if settings.project is not None:
@@ -102,7 +102,7 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
             python = str(found.python)
     settings = settings.model_copy(update={"python": python})
     secrets = Secrets(settings.secrets)
-    return ToolHandlers(settings, os.getcwd(), attach or AttachOptions(), secrets)
+    return ToolHandlers(settings, os.getcwd(), attach, secrets)
 
 
 async def _serve(streams: ProtocolStreams, handlers: ToolHandlers) -> None:

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -39,6 +32,7 @@ from mahtab_tui.settings.sources import (
     all_untrusted_settings,
     config_files,
     find_origin,
+    first_problem,
     home_folder,
     mcp_json_file,
     project_folder,
@@ -48,14 +42,7 @@ from mahtab_tui.settings.sources import (
     variable_name,
 )
 
-__all__ = [
-    "Settings",
-    "SettingsError",
-    "config_files",
-    "home_folder",
-    "load_settings",
-    "resource_folder",
-]
+__all__ = ["SettingsError", "config_files", "home_folder"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -399,9 +386,3 @@ def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
                 f"{settings.path}: {_key(error)}: {first_problem(error)}."
             ) from None
     return settings
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem, as the end of a sentence without its full stop."""
-    text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-    return text[0].lower() + text[1:]

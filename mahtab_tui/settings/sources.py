@@ -32,7 +32,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
 )
-"""A file that still names one is read without it, and `removed_settings` says so."""
+"""Ignored in files, which `removed_settings` reports."""
 
 _APPEARANCE = frozenset({"theme", "pictures"})
 
@@ -144,7 +144,7 @@ def read_mcp_json(path: Path) -> McpJson:
 
 
 def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
-    """Return what is known of a definition, or what is wrong with it."""
+    """Return the known part of a definition, or the problem with it."""
     if not isinstance(given, dict):
         return {}, "it is not a table"
     if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
@@ -154,11 +154,15 @@ def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
     try:
         McpServer.model_validate(valid)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        text = str(first["msg"]).removeprefix("Value error, ")
-        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        return {}, f"{where}: {first_problem(error)}" if where else first_problem(error)
     return valid, ""
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem, as the end of a sentence without its full stop."""
+    text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    return text[0].lower() + text[1:]
 
 
 # Trust
@@ -239,7 +243,7 @@ logging.getLogger("dotenv.main").addFilter(_report_bad_line)
 
 
 class SettingsFile(PydanticBaseSettingsSource):
-    """A file with settings, which may be missing; as a source it has those that are trusted."""
+    """A file with settings, which may be missing; as a source, it has only trusted ones."""
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
         super().__init__(settings_cls)

@@ -11,11 +11,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import SecretStr, ValidationError
 
 from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
-from mahtab_tui.settings.model import Settings, SettingsError, first_problem
+from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.settings.sources import (
     ValueOrigin,
     add_trusted,
     describe_unknown_setting,
+    first_problem,
     read_config,
     read_text,
     trust_record,

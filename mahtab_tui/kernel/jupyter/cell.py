@@ -134,9 +134,8 @@ class JupyterCell:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
-                    self.running.add_display(
-                        {"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"}
-                    )
+                    text = text.rstrip("\n") + "\n"
+                    self.running.add_display({"mime": "text/plain", "data": "", "text": text})
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
@@ -151,9 +150,8 @@ class JupyterCell:
             pieces.append(("traceback", _traceback(error)))
         elif reply.get("status") in ("aborted", "abort"):
             status = Status.INTERRUPTED
-            pieces.append(
-                ("traceback", "The kernel did not run the cell, because an earlier one failed.\n")
-            )
+            text = "The kernel did not run the cell, because an earlier one failed.\n"
+            pieces.append(("traceback", text))
         report = {"changes": [], "cwd": "", **content, "frames": [], "duration": duration}
         end = {**report, "cell": self.running.cell, "status": status, "pieces": pieces}
         self.running.done(checked(CellEnd, end))

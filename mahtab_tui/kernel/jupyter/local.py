@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -26,7 +26,7 @@ ERROR_CHARS = 1_000
 SHUTDOWN = 1.5
 
 
-class ZmqConnection:
+class ZmqConnection(Protocol):
     label: str
     address: str
     ours: bool
@@ -44,17 +44,13 @@ class ZmqConnection:
 
     def open(self, on_message: OnMessage) -> None:
         """Start or join the kernel, and pass on its messages. Raises `KernelError`."""
-        raise NotImplementedError
 
     def ended(self) -> str:
         """Return why the kernel cannot be reached any more, as a sentence; empty while it may."""
-        raise NotImplementedError
 
-    def interrupt(self) -> None:
-        raise NotImplementedError
+    def interrupt(self) -> None: ...
 
-    def restart(self) -> None:
-        raise NotImplementedError
+    def restart(self) -> None: ...
 
     @property
     def session(self) -> Any:
@@ -222,11 +218,8 @@ class ExistingConnection(ZmqConnection):
         client.hb_channel.unpause()
 
     def ended(self) -> str:
-        return (
-            ""
-            if self._client.hb_channel.is_beating()
-            else f"The kernel of {self._file} no longer answers."
-        )
+        beats = self._client.hb_channel.is_beating()
+        return "" if beats else f"The kernel of {self._file} no longer answers."
 
     def interrupt(self) -> None:
         self.send("control", self.session.msg("interrupt_request", content={}))

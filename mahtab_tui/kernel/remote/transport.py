@@ -258,18 +258,17 @@ class Transport:
                 file.close()
 
     def _connect(self, asked: Mapping[str, Any]) -> int:
-        files = bundle()
+        files, label = bundle(), self._address.label
         deadline = time.monotonic() + CONNECT_TIMEOUT
+        about = {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}
         # Sent before it is requested, because each round trip counts on a slow connection.
         with contextlib.suppress(KernelError):
-            self._write_line(
-                {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}, deadline
-            )
+            self._write_line(about, deadline)
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
             raise KernelError(
-                f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
+                f"{label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
             )
         if self._line(deadline) == b"send":
             self._write(files, deadline)
@@ -277,17 +276,13 @@ class Transport:
         try:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
-                raise KernelGone(
-                    f"{self._address.label} was reached, but {str(answer['error'])[:200]}."
-                )
+                raise KernelGone(f"{label} was reached, but {str(answer['error'])[:200]}.")
             if "taken" in answer:
-                raise KernelClaimed(
-                    f"The kernel on {self._address.label} is now open in another terminal."
-                )
+                raise KernelClaimed(f"The kernel on {label} is now open in another terminal.")
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
+            raise KernelError(f"{label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
         read = 0
