@@ -70,15 +70,15 @@ Project = Annotated[
 
 
 @config_app.callback(invoke_without_command=True)
-def config(context: typer.Context, given: Assignments = None) -> None:
+def config(context: typer.Context, assignments: Assignments = None) -> None:
     """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or
     written, 2 a wrong key or value."""
     if context.invoked_subcommand is not None:
-        if given:
+        if assignments:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
 
-    settings = checked_settings((), given)
+    settings = checked_settings((), assignments)
     with fail_on(SettingsError):
         rows = list_settings(settings)
     rows = [

@@ -83,7 +83,7 @@ def rlm(
         typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
     ] = False,
     json: Json = False,
-    given: Assignments = None,
+    assignments: Assignments = None,
 ) -> None:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox
     and calls itself on parts.
@@ -94,7 +94,9 @@ def rlm(
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
 
-    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    settings = checked_settings(
+        ("model", "sub_model"), assignments, model=model, sub_model=sub_model
+    )
     try:
         limits = merge_limits(
             settings.rlm_limits(),

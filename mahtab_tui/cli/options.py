@@ -141,19 +141,19 @@ Assignments = Annotated[
 
 
 def checked_settings(
-    models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
+    models: Sequence[Literal["model", "sub_model"]], assignments: list[str] | None, **values: object
 ) -> Settings:
     """Load the settings. Ends the command if they are invalid or one of `models` is unavailable.
-    pairs: the arguments of ``--set``."""
+    assignments: the arguments of ``--set``."""
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in values.items() if value is not None}
     with fail_on(SettingsError):
-        if pairs:
+        if assignments:
             from mahtab_tui.settings.values import parse_assignments
 
-            options = parse_assignments(pairs) | options
+            options = parse_assignments(assignments) | options
         settings = load_settings(**options)
     for sentence in settings.untrusted:
         warn(sentence)

@@ -81,9 +81,9 @@ class CellOutput(io.TextIOBase):
     """Joins output and passes it on from a thread of its own, so that output of the listener is not
     mistaken for the cell's."""
 
-    def __init__(self, hand_on: Callable[[str], None]) -> None:
+    def __init__(self, on_text: Callable[[str], None]) -> None:
         super().__init__()
-        self._hand_on = hand_on
+        self._on_text = on_text
         self._pieces: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
         self._thread = start_thread("mahtab-kernel-output", self._pass_on)
 
@@ -104,7 +104,7 @@ class CellOutput(io.TextIOBase):
         self._thread.join()
 
     def _pass_on(self) -> None:
-        chunks = Chunks(self._hand_on)
+        chunks = Chunks(self._on_text)
         piece: str | threading.Event | None = ""
         while piece is not None:
             try:

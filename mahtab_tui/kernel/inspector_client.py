@@ -162,7 +162,9 @@ class InspectorClient:
         arranged: TableArrangement,
     ) -> TablePage:
         wanted = {"start": start, "stop": stop, "columns": list(columns)}
-        reply = self._ask("table", path, **wanted, sort=arranged.sort, filters=arranged.filters)
+        reply = self._ask(
+            "table", path, None, **wanted, sort=arranged.sort, filters=arranged.filters
+        )
         return checked(TablePage, {**reply, "total_rows": reply["of"]})
 
     def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:

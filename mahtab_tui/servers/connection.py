@@ -375,20 +375,20 @@ class _Login:
 
     def _answered(self, request: str) -> tuple[str, str]:
         address = urlsplit(request.partition(" ")[2].partition(" ")[0])
-        given = {name: values[0] for name, values in parse_qs(address.query).items()}
+        query = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/":
             return "302 Found", ""
-        is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        is_state = secrets.compare_digest(query.get("state", "").encode(), self._state.encode())
         if address.path != _BACK or not is_state:
             return "404 Not Found", "There is nothing here."
         if self._answer.done():
             return "200 OK", "This login is over."
-        if "code" not in given:
-            why = given.get("error_description") or given.get("error") or "the browser sent no code"
+        if "code" not in query:
+            why = query.get("error_description") or query.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
             return "200 OK", "The login failed. You can close this page."
         result = AuthorizationCodeResult(
-            code=given["code"], state=given["state"], iss=given.get("iss")
+            code=query["code"], state=query["state"], iss=query.get("iss")
         )
         self._answer.set_result(result)
         return "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."

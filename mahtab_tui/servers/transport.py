@@ -69,9 +69,9 @@ class ToolRepairStream(ReceivedStream):
             if (fault := _fault(tool)) is None:
                 yield tool
                 continue
-            given = tool if isinstance(tool, dict) else {}
-            name = repr(given.get("name", tool))[:100]
-            usable = _simpler(given)
+            definition = tool if isinstance(tool, dict) else {}
+            name = repr(definition.get("name", tool))[:100]
+            usable = _simpler(definition)
             if _fault(usable) is not None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:

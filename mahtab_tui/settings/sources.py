@@ -134,8 +134,8 @@ def read_mcp_json(path: Path) -> McpJson:
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
     servers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
-    for name, given in named.items():
-        valid, why = _check_definition(given)
+    for name, definition in named.items():
+        valid, why = _check_definition(definition)
         if why:
             problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
         else:
@@ -143,14 +143,14 @@ def read_mcp_json(path: Path) -> McpJson:
     return McpJson(servers, tuple(problems))
 
 
-def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
+def _check_definition(definition: Any) -> tuple[dict[str, Any], str]:
     """Return the known part of a definition, or the problem with it."""
-    if not isinstance(given, dict):
+    if not isinstance(definition, dict):
         return {}, "it is not a table"
-    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        kind = str(given["type"])[:100]
+    if definition.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
+        kind = str(definition["type"])[:100]
         return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
-    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    valid = {key: value for key, value in definition.items() if key in McpServer.model_fields}
     try:
         McpServer.model_validate(valid)
     except ValidationError as error:
@@ -355,17 +355,17 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
 
 
 def find_origin(
-    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
+    settings_cls: type[BaseSettings], key: str, options: Mapping[str, Any]
 ) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. given: as for `load_settings`."""
+    comes from. options: as for `load_settings`."""
     table, _, name = key.partition(".")
 
     def has(values: Mapping[str, Any]) -> bool:
         value = values.get(table)
         return value is not None and (not name or (isinstance(value, Mapping) and name in value))
 
-    if has(given):
+    if has(options):
         return ValueOrigin(COMMAND_LINE)
     if has(EnvSettingsSource(settings_cls)()):
         return ValueOrigin(variable_name(table))

@@ -111,15 +111,15 @@ class Conversation:
         opened = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
         self._report("shell", "comm_open", opened)
         for op, definitions in host_definitions(self._host):
-            self._requests.ask(getattr(Operations, op), **{op: definitions})
+            self._requests.ask(getattr(Operations, op), None, **{op: definitions})
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Request the info until both its reply and its output arrive."""
-        deadline, asked = time.monotonic() + READY, 0.0
+        deadline, last = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
         while time.monotonic() < deadline:
-            if time.monotonic() - asked > AGAIN:
-                asked = time.monotonic()
+            if time.monotonic() - last > AGAIN:
+                last = time.monotonic()
                 replies.append(self._request("kernel_info_request", {}))
             if (
                 self._received.wait(0.02)

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -26,7 +26,7 @@ ERROR_CHARS = 1_000
 SHUTDOWN = 1.5
 
 
-class ZmqConnection(Protocol):
+class ZmqConnection:
     label: str
     address: str
     ours: bool
@@ -44,13 +44,17 @@ class ZmqConnection(Protocol):
 
     def open(self, on_message: OnMessage) -> None:
         """Start or join the kernel, and pass on its messages. Raises `KernelError`."""
+        raise NotImplementedError
 
     def ended(self) -> str:
         """Return why the kernel cannot be reached any more, as a sentence; empty while it may."""
+        raise NotImplementedError
 
-    def interrupt(self) -> None: ...
+    def interrupt(self) -> None:
+        raise NotImplementedError
 
-    def restart(self) -> None: ...
+    def restart(self) -> None:
+        raise NotImplementedError
 
     @property
     def session(self) -> Any:

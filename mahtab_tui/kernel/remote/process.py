@@ -136,8 +136,8 @@ def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
     """Attach to a remote kernel, even if another host has it. Raises `KernelGone` if it has ended;
     then the output of its last cell is saved. Raises `KernelError`."""
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    asked = {**noted.station.request(host), "received": 0, "attach": token.hex()}
-    transport = Transport(parse(noted.station.address), asked, ask)
+    request = {**noted.station.request(host), "received": 0, "attach": token.hex()}
+    transport = Transport(parse(noted.station.address), request, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
             _save_last_output(noted, transport)
@@ -256,21 +256,21 @@ class RemoteOutput:
         return bool(data)
 
     def _next_output(self, end: int | None = None) -> bytes:
-        given = b""
+        output = b""
         while self._pieces and (end is None or self.position < end):
             offset, data = self._pieces.popleft()
             data = data[max(0, self.position - offset) :]
             if not data:
                 continue
             if offset > self.position:
-                given += format_omission(offset - self.position)
+                output += format_omission(offset - self.position)
                 self.position = offset
             if end is not None and len(data) > (count := max(0, end - self.position)):
                 self._pieces.appendleft((self.position + count, data[count:]))
                 data = data[:count]
             self.position += len(data)
-            given += data
-        return given
+            output += data
+        return output
 
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
@@ -294,7 +294,7 @@ class RemoteProcess:
 
     def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
         self._address = parse(connected.station.address)
-        self._asked = connected.station.request(connected.host)
+        self._request = connected.station.request(connected.host)
         self._noted = connected.noted
         self.detach_handle: DetachHandle | None = None if self._noted is None else self
         self._wire = wire
@@ -399,7 +399,7 @@ class RemoteProcess:
             self._wire.lost(time.time() + pause, why)
             if self._leaving.wait(pause):
                 return None
-            request = {**self._asked, "received": self._link.received}
+            request = {**self._request, "received": self._link.received}
             try:
                 transport = Transport(self._address, request, self._wire.ask, self._leaving)
             except (KernelGone, KernelClaimed):
@@ -526,9 +526,9 @@ class RemoteLauncher:
         address, host = self._address, secrets.token_hex(8)
         station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
         token = os.urandom(TOKEN_SIZE)
-        start = {"python": executable, "cwd": cwd, "env": screen_variables(*size)}
-        start |= {"keep": self._keep, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-        request = {**station.request(host), "received": 0, "start": start}
+        kernel = {"python": executable, "cwd": cwd, "env": screen_variables(*size)}
+        settings = {"keep": self._keep, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
+        request = {**station.request(host), "received": 0, "start": {**kernel, **settings}}
         transport = Transport(address, request, wire.ask, wire.given_up)
         noted = save_note(self._session, station) if self._session else None
         if self._session and noted is None:

@@ -184,11 +184,11 @@ class Transport:
     def __init__(
         self,
         address: Address,
-        asked: Mapping[str, Any],
+        request: Mapping[str, Any],
         ask: Ask,
         given_up: threading.Event | None = None,
     ) -> None:
-        """asked: the first line for the station. given_up: set when nobody waits any more. Raises
+        """request: the first line for the station. given_up: set when nobody waits any more. Raises
         `KernelError`."""
         self._address = address
         self._given_up = given_up or threading.Event()
@@ -217,7 +217,7 @@ class Transport:
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
         try:
-            self.received = self._connect(asked)
+            self.received = self._connect(request)
         except BaseException:
             self.close()
             raise
@@ -257,7 +257,7 @@ class Transport:
             with contextlib.suppress(OSError):
                 file.close()
 
-    def _connect(self, asked: Mapping[str, Any]) -> int:
+    def _connect(self, request: Mapping[str, Any]) -> int:
         files, label = bundle(), self._address.label
         deadline = time.monotonic() + CONNECT_TIMEOUT
         about = {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}
@@ -272,7 +272,7 @@ class Transport:
             )
         if self._line(deadline) == b"send":
             self._write(files, deadline)
-        self._write_line(asked, deadline)
+        self._write_line(request, deadline)
         try:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
