@@ -21,9 +21,8 @@ def test_missing_connection_file_gives_one_sentence() -> None:
 
 @pytest.mark.parametrize("address", ["jupyter+http://hub/?token=secret", "jupyter:", "existing: "])
 def test_malformed_address_gives_one_sentence_without_secrets(address: str) -> None:
-    with pytest.raises(KernelError) as raised:
+    with pytest.raises(KernelError, match=r"^[^\n]+: give jupyter:NAME or [^\n]+\.$") as raised:
         start(address)
-    assert re.fullmatch(r"[^\n]+\.", str(raised.value))
     assert "secret" not in str(raised.value)
 
 

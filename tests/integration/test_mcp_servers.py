@@ -70,10 +70,6 @@ def state(it: Opened) -> ServerState:
     return known.states["echo"]
 
 
-def test_cell_calls_a_tool_and_stores_its_result(it: Opened) -> None:
-    assert it.run('text = echo.say(text="hi")', "text + '!'").text == "'hi!'\n"
-
-
 def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession) -> None:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
@@ -157,7 +153,7 @@ def asked(it: Opened) -> Approval:
 
 
 def test_user_is_not_asked_about_their_own_cells(it: Opened) -> None:
-    assert it.value("echo.write('x')") == "x"
+    assert it.value("echo.write(text='x')") == "x"
     code = "import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r"
     assert it.value(code) == "['y']"
     assert not was_asked(it)

@@ -17,16 +17,14 @@ from tests.mcp.conftest import Share, Shared, waited
 
 async def test_agent_sees_and_changes_the_users_variables(share: Share) -> None:
     it = share()
-    it.session.submit("python", "mine = [1, 2]")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    it.run("mine = [1, 2]")
     async with agent("--attach") as a:
         output = await a.eval("mine.append(3); theirs = sum(mine); theirs")
         assert output == "6\n[~mine list 3 items, +theirs int 6]"
     ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
     for record in (ran, it.store.wait(tags.NAMESPACE, cell=2)):
         assert (record.attrs["party"], record.attrs["guest"]) == ("mcp", 0)
-    it.session.submit("python", "theirs")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
+    assert it.run("theirs").text == "6\n"
 
 
 def others(listed: str) -> list[str]:
@@ -39,16 +37,13 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(share: Share) 
     async with agent("--attach") as a, agent("--attach") as b:
         await a.eval("from_a = 1")
         await b.eval("from_b = 2")
-        it.session.submit("python", "from_me = 3\nfrom_me")
-        await waited(it, tags.USER_REPL_OUT)
+        it.run("from_me = 3\nfrom_me")
         listed = await a.text("info")
         assert others(listed) == ["from_b = 2", "from_me = 3 …"]
         assert others(await a.text("info")) == []
         for name in ("from_a", "from_b", "from_me"):
             assert f"\n  {name}: int" in listed
-        it.session.submit("python", "secret = 4")
-        it.session.submit("python", "known = 5")
-        await waited(it, tags.USER_REPL_OUT, cell=5)
+        it.run("secret = 4", "known = 5")
         it.session.entries.hide("cell 4", True)
         assert others(await a.text("info")) == ["known = 5"]
 

@@ -84,8 +84,7 @@ def test_connections_not_speaking_the_protocol_do_no_harm(share: Share) -> None:
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1) == b""
     assert [session.name for session in running_sessions()] == ["moon"]
-    it.session.submit("python", "1")
-    assert it.store.wait(tags.USER_REPL_OUT).text == "1\n"
+    assert it.run("1").text == "1\n"
 
 
 def test_socket_left_by_a_crash_is_removed(project: Path) -> None:
@@ -139,8 +138,7 @@ async def test_dying_agent_leaves_its_cell_running(share: Share, project: Path) 
 
 async def test_several_agents_do_not_lose_or_mix_anything(share: Share) -> None:
     it = share()
-    it.session.submit("python", "log = []")
-    it.store.wait(tags.USER_REPL_OUT)
+    it.run("log = []")
 
     async def work(number: int) -> None:
         async with agent("--attach") as a:
@@ -151,15 +149,8 @@ async def test_several_agents_do_not_lose_or_mix_anything(share: Share) -> None:
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(work, number)
-    it.session.submit(
-        "python",
-        "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))",
-    )
-    while not (
-        ended := [record for record in it.store.records if record.tag == tags.USER_REPL_OUT]
-    )[1:]:
-        await anyio.sleep(0.01)
-    assert ended[1].text == "(30, True)\n"
+    code = "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))"
+    assert it.run(code).text == "(30, True)\n"
     outputs = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
     assert len(set(outputs)) == 30
 

@@ -13,8 +13,6 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from mahtab_tui.cli.main import app
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import REMOVED, find_origin
@@ -248,12 +246,6 @@ def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, proj
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
-
-
-def test_address_of_a_jupyter_server_is_refused_without_its_token() -> None:
-    with pytest.raises(KernelError, match="give jupyter:NAME") as raised:
-        parse_jupyter("jupyter+http://hub?token=sesame")
-    assert "sesame" not in str(raised.value)
 
 
 # MCP servers in the configuration and in a project's `.mcp.json`.
