@@ -305,10 +305,12 @@ class Kernel(Protocol):
         timeout = LOAD_TIMEOUT if load else None
         return self._ask(Operations.installed, timeout, module=module, load=load)
 
-    def set_size(self, columns: int, lines: int) -> None: ...
+    def set_size(self, columns: int, lines: int) -> None:
+        return
 
     def set_reload(self, on: bool) -> None:
         """Set whether changed modules of the project are reloaded before a cell."""
+        return
 
     def variables(self) -> list[Variable]:
         return self._ask(Operations.variables)

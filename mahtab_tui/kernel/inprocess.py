@@ -247,10 +247,6 @@ class InProcessKernel(Kernel):
             "The session runs inside the program that opened it, so it cannot change the interpreter. Open mahtab-tui by itself for that."
         )
 
-    def set_size(self, columns: int, lines: int) -> None: ...
-
-    def set_reload(self, on: bool) -> None: ...
-
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         return self._requests.ask(operation, timeout, **fields)
 

@@ -236,12 +236,10 @@ class AttachOptions(NamedTuple):
 class ToolHandlers:
     """The docstring of each tool is its description for agents."""
 
-    def __init__(
-        self, settings: Settings, cwd: str, attach: AttachOptions, secrets: Secrets
-    ) -> None:
-        self.secrets = secrets
-        self._journal = Journal(secrets)
-        self._cwd = cwd
+    def __init__(self, settings: Settings, attach: AttachOptions) -> None:
+        self.secrets = Secrets(settings.secrets)
+        self._journal = Journal(self.secrets)
+        self._folder = Path.cwd()
         self._attach = attach
         self._settings = settings
         self._own: OwnSession | None = None
@@ -420,7 +418,7 @@ class ToolHandlers:
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:
-        return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)
+        return await SessionConnection.join(session, self._folder, self.agent, self._journal)
 
 
 def _sentence(text: str) -> ToolAnswer:

@@ -125,7 +125,7 @@ async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
 async def test_two_concurrent_calls_join_a_session_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handlers = ToolHandlers(load_settings(), str(project), AttachOptions(), Secrets())
+    handlers = ToolHandlers(load_settings(), AttachOptions())
     joins: list[str | None] = []
 
     class Joined:

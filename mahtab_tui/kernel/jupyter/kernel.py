@@ -111,8 +111,6 @@ class JupyterKernel(Kernel):
         if self._conversation is not None:
             self._conversation.send_size(columns, lines)
 
-    def set_reload(self, on: bool) -> None: ...
-
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
 
@@ -170,12 +168,15 @@ class JupyterKernel(Kernel):
         if not self._wire.ours:
             self._wire.restart()
         with self._swap:
-            conversation, self._conversation = self._conversation, None
-            if conversation is not None:
-                conversation.end(Status.KILLED, why)
-            self._host.kernel_state(self._info_as(KernelState.DEAD), why)
+            self._end_conversation(Status.KILLED, why)
             self._start_again()
         self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
+
+    def _end_conversation(self, status: Status, why: str) -> None:
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            conversation.end(status, why)
+        self._host.kernel_state(self._info_as(KernelState.DEAD), why)
 
     def _start_again(self) -> None:
         self._report(KernelState.STARTING, "")
@@ -198,10 +199,8 @@ class JupyterKernel(Kernel):
         with self._swap:
             if conversation is not self._conversation or self._closed.is_set():
                 return
-            self._conversation = None
             self._failure = how
-            conversation.end(Status.DIED, how)
-            self._host.kernel_state(self._info_as(KernelState.DEAD), how)
+            self._end_conversation(Status.DIED, how)
             self._state = KernelState.DEAD
             if not self._wire.ours:
                 return
