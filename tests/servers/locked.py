@@ -85,6 +85,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         found = self.access.get(token)
         return found if found is not None and (found.expires_at or 0) > time.time() else None
 
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None: ...
+
     def _token(self, client: str, scopes: list[str]) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self.access[access] = AccessToken(
