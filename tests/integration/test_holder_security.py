@@ -162,7 +162,10 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
 
 
 FIELDS = ("op", "pid", "cell", "since", "host", "has_run", "hello")
-FORGED = ("attached", "x", [], "nan", 0, 0, {}), ("kernel", 1, 0, 1e300, False, True, {"python": 3})
+FORGED: list[tuple[object, ...]] = [
+    ("attached", "x", [], "nan", 0, 0, {}),
+    ("kernel", 1, 0, 1e300, False, True, {"python": 3}),
+]
 ANSWERS = [
     b"",
     b"garbage",

@@ -39,11 +39,11 @@ def test_text_on_another_machine_can_be_searched(far: Opened) -> None:
 def test_remote_kernel_reaches_nothing_of_this_machine(far: Opened, project: Path) -> None:
     mine, made = project / "mine.txt", project / "made"
     mine.write_text("a secret of this machine")
-    search = {"tree": "00000000", "options": {}, "query": "x", "file": str(mine), "kind": "text"}
-    search |= {"parts": [], "about": "", "contexts": [], "tools": [], "yes": True}
+    texts = {"tree": "00000000", "query": "x", "file": str(mine), "kind": "text", "about": ""}
+    rest = "'options': {}, 'parts': [], 'contexts': [], 'tools': [], 'yes': True"
     program = {"argv": ["touch", str(made)], "cwd": "/"}
     codes = {
-        f"Host.call('rlm', {search})": "The text of this search is unknown",
+        f"Host.call('rlm', {{**{texts}, {rest}}})": "The text of this search is unknown",
         "rlm('?', 'x' * 30_000, model='openai:m', base_url='http://127.0.0.1:1')": (
             "another machine may not give base_url"
         ),

@@ -48,7 +48,7 @@ ASK = "ask --model demo 'which variables are there?'"
 @pytest.mark.parametrize("words", ["config", "doctor", ASK, "skills list", "mcp install --print"])
 def test_command_imports_nothing_from_the_folder(poisoned: Path, words: str) -> None:
     program = Path(sys.executable).with_name("mahtab-tui")
-    command = [program, *shlex.split(words)]
+    command = [str(program), *shlex.split(words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
     assert "does not answer" not in done.stdout

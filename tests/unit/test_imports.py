@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -133,7 +133,7 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
         yield from executed(node)
 
 
-def in_circles(graph: dict[str, Set[str]]) -> set[str]:
+def in_circles(graph: Mapping[str, Set[str]]) -> set[str]:
     """Remove modules that import none of the others, or that none imports, until none is left or
     all import each other."""
     left = set(graph)
