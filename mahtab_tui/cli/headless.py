@@ -305,8 +305,7 @@ class Progress:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = time.monotonic()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("progress", self._draw)
 
     def fold(self, record: Record) -> None:
         if isinstance(record, Notice):
@@ -436,8 +435,7 @@ def search_once(
         return FAILED
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
-    is_partial = answer.state == "partial"
-    if is_partial:
+    if is_partial := answer.state == "partial":
         why = answer.why.rstrip(".") or "the search ended early"
         report(f"{why}; this answer is partial.")
     return FAILED if stdout.failed else PARTIAL if is_partial else ANSWERED

@@ -298,18 +298,14 @@ class ToolHandlers:
             raise McpToolError(
                 "This server was started with --private, so it cannot join a session."
             )
-        session = arguments.session or self._attach.session
+        wanted = arguments.session
         async with self._joining:
-            if (
-                self._shared is None
-                or self._shared.has_ended
-                or arguments.session not in (None, self._shared.session, str(self._shared.pid))
-            ):
-                joined = await self._join(session)
-                if self._shared is not None:
-                    await self._shared.close()
-                self._shared = joined
             now = self._shared
+            if now is None or now.has_ended or wanted not in (None, now.session, str(now.pid)):
+                joined = await self._join(wanted or self._attach.session)
+                if now is not None:
+                    await now.close()
+                self._shared = now = joined
         self.mode = "shared"
         return _sentence(
             f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."

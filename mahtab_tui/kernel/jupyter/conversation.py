@@ -121,11 +121,8 @@ class Conversation:
             if time.monotonic() - last > AGAIN:
                 last = time.monotonic()
                 replies.append(self._request("kernel_info_request", {}))
-            if (
-                self._received.wait(0.02)
-                and (done := next((each for each in replies if each.done()), None)) is not None
-            ):
-                return done.result()
+            if self._received.wait(0.02) and (done := wait(replies, 0).done):
+                return done.pop().result()
             if how := self._wire.ended():
                 raise KernelError(how)
         raise KernelError(
