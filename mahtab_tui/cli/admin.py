@@ -154,7 +154,9 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     loader = SkillsLoader(*_skill_folders(load_settings()))
     loader.load_all()
     skills = {path: text for each in loader.untrusted for path, text in skill_texts(each).items()}
-    if not found and not instructions and not skills:
+    kinds = {"values": found, "instructions": instructions, "skills": skills}
+    named = " and ".join(name for name, kind in kinds.items() if kind)
+    if not named:
         echo("Nothing here needs trusting.")
         return
     for each in found:
@@ -167,8 +169,6 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     for path, text in skills.items():
         echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
-        kinds = {"values": found, "instructions": instructions, "skills": skills}
-        named = " and ".join(name for name, kind in kinds.items() if kind)
         typer.confirm(f"Trust these {named}?", abort=True)
     with fail_on(SettingsError, code=1):
         values.allow({each.path: each.values for each in found})
