@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
@@ -16,6 +19,12 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.005)
+
+
+def run_python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run this Python in a new process."""
+    options = {"timeout": 120, "check": False, **options}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
 
 
 def alive(pid: int) -> bool:

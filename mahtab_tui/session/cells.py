@@ -297,7 +297,7 @@ class Cells:
         if state is KernelState.DEAD:
             self._dead = True
             self._namespace_store.kernel_died()
-            self.provenance.clear()
+            self.provenance = Provenance()
             emit(self._log, Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
@@ -305,7 +305,7 @@ class Cells:
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
-        self.provenance.clear()
+        self.provenance = Provenance()
         self.announce_existing(self._list_variables())
 
     def reset_kernel(self) -> None:
@@ -411,9 +411,9 @@ class Undo:
             self._refuse_while_running(turns=not during_turn)
             restored = self._parts.kernel.undo(cell)
             undone = self.cells_from(cell)
-            self._last = undone, self._cells.provenance.copy()
+            self._last = undone, self._cells.provenance
             self._undone.update(undone)
-            self._cells.provenance.rewind(cell)
+            self._cells.provenance = self._cells.provenance.before(cell)
             text = f"undone: the namespace is as it was before cell {cell} ran."
             self._report(text, undone, restored, undone=True)
             return restored
@@ -425,10 +425,9 @@ class Undo:
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
             restored = self._parts.kernel.redo()
-            cells, authors = self._last
+            cells, self._cells.provenance = self._last
             self._last = None
             self._undone.difference_update(cells)
-            self._cells.provenance.restore(authors)
             text = "redone: the namespace is as it was before the undo."
             self._report(text, cells, restored, undone=False)
             return restored

@@ -146,10 +146,7 @@ class LocalDetachable(LocalLauncher):
         self._session = session
         self._hours = hours
         self._waiting = waiting
-
-    @property
-    def will_reattach(self) -> bool:  # type: ignore[override]
-        return self._waiting is not None
+        self.will_reattach = waiting is not None
 
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
