@@ -137,9 +137,8 @@ def _column(failed: Failure, series: Any) -> str:
         return ""
     texts = _texts(series)
     name = series.name if type(series.name) is str else ""
-    expression = one_line(
-        _expression(failed, name) or failed.find_name(series) or f"df[{name!r}]", 60
-    )
+    written = _expression(failed, name) or failed.find_name(series)
+    expression = one_line(written or f"df[{name!r}]", 60)
     described = f"{one_line(repr(name), 60) if name else 'the Series'} has dtype {series.dtype}"
     if texts and not looks_secret(name):
         described += f", for example {one_line(repr(texts[0]), 40)}"

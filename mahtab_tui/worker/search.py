@@ -37,17 +37,15 @@ class Logged:
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
         attrs."""
-        return cast(
-            "list[dict[str, Any]]", own_module("search_log").unpack_events(self._load_log())
-        )
+        events: list[dict[str, Any]] = own_module("search_log").unpack_events(self._load_log())
+        return events
 
     @property
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        return cast(
-            "SearchCall | None", own_module("search_log").build_tree(self.log, self._contexts)
-        )
+        tree: SearchCall | None = own_module("search_log").build_tree(self.log, self._contexts)
+        return tree
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:

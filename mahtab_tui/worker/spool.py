@@ -248,13 +248,11 @@ class EventBacklog:
 
     def auto_answered_calls(self) -> list[int]:
         with self._lock:
-            return [
-                number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED
-            ]
+            return [id for id, call in self._calls.items() if call["name"] in AUTO_ANSWERED]
 
     def to_frame(self) -> Frame:
         with self._lock:
-            calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
+            calls = [call for call in self._calls.values() if call["name"] not in AUTO_ANSWERED]
             return {
                 "acknowledged": self._acknowledged,
                 "events": list(self._events),

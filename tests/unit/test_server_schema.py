@@ -191,7 +191,7 @@ def test_arguments_of_a_reference_can_be_passed(word: str) -> None:
 
 def test_slow_json_in_a_text_stays_a_text() -> None:
     texts = [f"[{'[1],' * 600_000}1]", "[[1],1]"]
-    content = [types.TextContent(type="text", text=text) for text in texts]
+    content: Any = [types.TextContent(type="text", text=text) for text in texts]
     parts = result_parts(types.CallToolResult(content=content), None)
     assert [part["kind"] for part in parts] == ["text", "json"]
 
