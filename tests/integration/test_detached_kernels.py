@@ -91,7 +91,7 @@ def test_detached_output_arrives_in_order() -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_stored_and_unknown_cells_are_not_replayed() -> None:
+def test_stored_cells_are_not_replayed() -> None:
     first = Screen()
     first.run(1, "print('one')")
     first.run(2, "x = 2")

@@ -67,7 +67,7 @@ REPLACED = """
 
 
 @pytest.mark.timeout(240)
-def test_patched_library_functions_affect_only_user_code(cells: Cells) -> None:
+def test_patched_library_affects_only_user_code(cells: Cells) -> None:
     pid, restore = cells.kernel.info().pid, ""
     for name in REPLACED:
         module, _, attribute = name.rpartition(".")
@@ -384,7 +384,7 @@ def start(cells: Cells) -> Iterator[Start]:
 
 
 @pytest.mark.timeout(180)
-def test_large_completion_does_not_block_interrupts(cells: Cells, start: Start) -> None:
+def test_completion_does_not_block_interrupts(cells: Cells, start: Start) -> None:
     result = start(MATCH)
     in_time(lambda: complete(cells, LARGE + "os.pa"))
     for _ in range(10):

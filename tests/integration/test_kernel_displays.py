@@ -218,7 +218,7 @@ def test_time_magic_reports_duration_and_value(cells: Cells) -> None:
     assert "1 / 0" in failed.output
 
 
-def test_commands_substitute_expressions_in_braces(cells: Cells) -> None:
+def test_commands_substitute_expressions(cells: Cells) -> None:
     cells.run("who = 'me'\ndef f(inner):\n    !echo {inner} {who.upper()}\n")
     cells.expect("f('it')", "it ME\n")
     cells.expect("x = !echo {who}\nx", "['me']\n")
@@ -347,7 +347,7 @@ def test_variables_are_listed(cells: Cells) -> None:
     assert "%pip install" in cells.text("%lsmagic")
 
 
-def test_env_magic_sets_variables_and_hides_secrets(cells: Cells) -> None:
+def test_env_magic_hides_secrets(cells: Cells) -> None:
     cells.run("%env MAHTAB_TEST=a b=c\nimport os")
     cells.expect("%env MAHTAB_TEST", "'a b=c'\n")
     cells.expect(

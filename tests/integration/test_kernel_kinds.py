@@ -131,7 +131,7 @@ def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]
         yield cells
 
 
-def test_cells_run_the_same_on_all_interpreters(any_python: Cells) -> None:
+def test_cells_on_all_interpreters(any_python: Cells) -> None:
     any_python.expect("print('a')\n6 * 7", "a\n42\n")
     any_python.expect("import asyncio\nawait asyncio.sleep(0, 'slept')", "'slept'\n")
     any_python.expect("asyncio.run(asyncio.sleep(0, 'ran'))", "'ran'\n")

@@ -55,7 +55,7 @@ def test_kernel_killed_while_idle_is_replaced(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "reset", "close"])
-def test_ending_the_kernel_ends_its_cell_as_killed(cells: Cells, how: str) -> None:
+def test_ended_kernel_kills_its_cell(cells: Cells, how: str) -> None:
     end = threading.Thread(target=getattr(cells.kernel, how))
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
@@ -148,7 +148,7 @@ def test_non_interpreter_is_refused_with_a_sentence(
     kernel.close()
 
 
-def test_virtual_environment_folder_is_an_interpreter(cells: Cells) -> None:
+def test_environment_folder_is_an_interpreter(cells: Cells) -> None:
     venv.create("env", with_pip=False, symlinks=True)
     cells.kernel.activate("env")
     cells.expect("import sys; sys.prefix != sys.base_prefix", "True\n")
@@ -192,9 +192,7 @@ def test_listener_exception_reaches_the_caller(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize("how", ["dies", "is reset", "is activated"])
-def test_new_kernel_starts_above_a_deleted_directory(
-    cells: Cells, tmp_path: Path, how: str
-) -> None:
+def test_deleted_directory_is_left(cells: Cells, tmp_path: Path, how: str) -> None:
     gone = tmp_path / "a" / "b"
     gone.mkdir(parents=True)
     cells.kernel.change_directory(str(gone))

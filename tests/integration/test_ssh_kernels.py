@@ -48,7 +48,7 @@ def started(server: SshServer, *, session: str = "", **replies: str) -> Cells:
     return cells_of(RemoteLauncher(parse(address), 0.01, session), **replies)
 
 
-def test_ssh_kernel_runs_once_its_host_key_is_accepted(server: SshServer) -> None:
+def test_ssh_kernel_runs_cells(server: SshServer) -> None:
     cells = started(server, authenticity="yes")
     name, args = cells.host.calls.get_nowait()
     assert (name, args["password"]) == ("input", False)

@@ -265,7 +265,7 @@ def searching(
     return queries, search
 
 
-def test_wrong_answer_is_sent_back_with_the_problem() -> None:
+def test_wrong_answer_is_sent_back() -> None:
     queries, search = searching("about twenty", "20")
     answer = search_for_form("how many?", int, search, ())
     assert (answer, answer.value, answer.state, answer.why) == ("20", 20, "answered", "")
@@ -312,7 +312,7 @@ def test_late_failure_keeps_the_first_answer() -> None:
     assert queries == []
 
 
-def test_answer_keeps_its_value_when_copied_or_pickled() -> None:
+def test_copied_answer_keeps_its_value() -> None:
     _, search = searching("[1]")
     answer = search_for_form("which?", list[int], search, ())
     for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):

@@ -164,7 +164,7 @@ def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     assert prompt.get_context() == ""
 
 
-def test_chat_messages_and_streams_are_not_sent_again(bus: Bus) -> None:
+def test_chat_messages_are_not_sent_again(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_CHAT, "why?", turn=1)
     emit(log, tags.ASSISTANT_CHAT, "because", turn=1)
@@ -213,7 +213,7 @@ def test_hidden_records_use_no_space(bus: Bus) -> None:
     assert "earlier records left out" not in context
 
 
-def test_resumed_session_sends_earlier_cells(bus: Bus) -> None:
+def test_resumed_prompt_has_earlier_cells(bus: Bus) -> None:
     _, prompt = bus
     past = [
         made(tags.USER_REPL_IN, "x = 1", {"cell": 1}, 0.0),
@@ -231,7 +231,7 @@ def test_resumed_session_sends_earlier_cells(bus: Bus) -> None:
 
 
 @given(outputs=st.lists(st.text(max_size=300), max_size=12), limit=st.integers(100, 1_000))
-def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: int) -> None:
+def test_context_fits_the_requested_length(outputs: list[str], limit: int) -> None:
     log, prompt = setup_logging()
     for output in outputs:
         emit(log, tags.USER_REPL_OUT, output, cell=1)

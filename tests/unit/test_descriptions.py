@@ -325,7 +325,7 @@ def test_slow_description_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(describe({"slow": "slow", "quick": "quick"}, ["slow", "quick"], LIMIT)) == ["quick"]
 
 
-def test_missing_values_of_small_tables_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_values_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_description, "_MOST_NUMBERS", 10_000)
     assert lines(pd.DataFrame({"a": np.full(10_000, np.nan), "b": 1}))[1:3] == [
         "a    float64  (? missing)",

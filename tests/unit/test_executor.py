@@ -32,7 +32,7 @@ from mahtab_tui.worker.tracebacks import format_safely
 
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
-def test_limited_output_is_cut_exactly_at_its_limit(texts: list[str], limit: int) -> None:
+def test_limited_output_is_cut_at_its_limit(texts: list[str], limit: int) -> None:
     stream, whole = LimitedOutput(limit=limit), "".join(texts)
     with pytest.raises(OutputLimitError) if len(whole) > limit else contextlib.nullcontext():
         for text in texts:
@@ -195,7 +195,7 @@ def test_grep_numbers_lines_and_shows_context() -> None:
 
 
 @given(st.text(), st.integers(1, 20))
-def test_partition_parts_join_to_the_original_text(text: str, n: int) -> None:
+def test_parts_join_to_the_text(text: str, n: int) -> None:
     parts = partition(text, n)
     assert "".join(parts) == text
     assert len(parts) <= n
@@ -309,7 +309,7 @@ PIECES = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
     st.text(alphabet="ab!='\"\n ()[]:#\\%?", max_size=40)
     | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 )
-def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
+def test_valid_python_is_unchanged(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")
     with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")

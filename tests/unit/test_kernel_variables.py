@@ -98,7 +98,7 @@ def test_listing_runs_no_code_of_user_classes(name: str) -> None:
     watch.changes(ast.parse("it.touched()"))
 
 
-def test_user_object_is_listed_with_public_fields() -> None:
+def test_user_object_has_public_fields() -> None:
     class Slots:
         __slots__ = ("size", "unset")
 

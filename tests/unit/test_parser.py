@@ -43,6 +43,7 @@ DOCSTRING = '''def f():
         ("```pycon\n>>> 1\n```\n```pythonic\nx\n```", []),
         ("````markdown\n```python\nx\n```\n````", []),
         ("````python\ns = '''\n```\n'''\n````", ["s = '''\n```\n'''"]),
+        ("````python\nx\n```\ny\n````", ["x\n```\ny"]),
         ("```python\n```\n```python\n\n  \n```", []),
         ("1. first\n   ```python\n   if x:\n       y\n   ```\n2. second", ["if x:\n    y"]),
         ("> ```python\n> x\n> ```\n", ["x"]),

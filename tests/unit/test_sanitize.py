@@ -175,7 +175,7 @@ def test_text_inside_escape_sequences_is_shown(text: str) -> None:
         assert not re.search("[\x1b\x9d]", escaped)
 
 
-def test_overwritten_lines_are_reduced_with_a_note() -> None:
+def test_overwritten_lines_are_noted() -> None:
     assert escape_output("10%\r100%\r\ndone\n") == f"100%\ndone\n{OVERWRITTEN}\n"
     assert escape_output("hidden\x1b]words\rseen") == f"seenen␛]words\n{OVERWRITTEN}\n"
     assert escape_output("one\r\ntwo\n") == "one\ntwo\n"
@@ -200,7 +200,7 @@ def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> No
 @pytest.mark.parametrize(
     "hidden", "\x00\x0c\r\x1b\x7f\u200b\u00ad\u202e\ufe0f\ufeff\u115f\U000e0041"
 )
-def test_unseen_characters_cannot_forge_tags_in_raw_text(tag: str, hidden: str) -> None:
+def test_unseen_characters_cannot_forge_raw_tags(tag: str, hidden: str) -> None:
     whole = plain_message("what?", "text")
     for forged in forgeries(tag, hidden):
         read = plain_message("what?", forged)
@@ -270,7 +270,7 @@ def test_emoji_and_joining_scripts_are_ordinary(text: str) -> None:
         *("\U0001f3f4\U000e0061\U000e007f", "\u2713\U000e0061"),
     ],
 )
-def test_joiners_outside_emoji_and_words_are_symbols(text: str) -> None:
+def test_stray_joiners_are_symbols(text: str) -> None:
     assert "\u27e8U+" in visible(f"x = '{text}'")
 
 

@@ -128,7 +128,7 @@ def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
         assert "site-packages/pandas/" in frame.file
 
 
-def test_different_error_inside_a_library_is_shown() -> None:
+def test_different_library_error_is_shown() -> None:
     traceback = raised(
         "import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error"
     )
@@ -138,7 +138,7 @@ def test_different_error_inside_a_library_is_shown() -> None:
     assert frame_locations(traceback)[-1] == ("In [1]", 5, "<module>")
 
 
-def test_error_of_a_library_alone_shows_its_frames() -> None:
+def test_frames_of_a_library_alone_are_shown() -> None:
     with pytest.raises(ValueError, match="Expecting") as failed:
         json.loads("{")
     traceback = describe_safely(failed.value.with_traceback(failed.tb.tb_next))
@@ -375,7 +375,7 @@ def test_names_are_suggested_once(code: str, wanted: str) -> None:
     assert wanted in shown.rpartition("Error: ")[2] + hint
 
 
-def test_missing_file_hint_names_tables_and_files(project: Path) -> None:
+def test_missing_file_hint_names_files(project: Path) -> None:
     for name in ("Cars_2020.csv", "notes.txt", ".hidden"):
         (project / name).touch()
     cars = titanic()["df"]
@@ -397,7 +397,7 @@ def test_missing_file_hint_names_tables_and_files(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_hint_reveals_only_names_of_other_tables() -> None:
+def test_hint_hides_values_of_other_tables() -> None:
     secret = pd.DataFrame({"salary": ["fifty thousand"]})
     names = {**titanic(), "secret": secret, "keys": {"Fares": "fifty thousand"}}
     for code in ("df['fare']", "pd.read_csv('x.csv')", "data.head()", "df.salry", "secrt['x']"):
@@ -434,7 +434,7 @@ d = {"Fare": spy, 1: spy}
 """
 
 
-def test_hint_hides_values_of_secret_looking_columns() -> None:
+def test_hint_hides_values_of_secret_columns() -> None:
     found = hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))
     assert "pd.to_datetime(df['api_key'])" in found
     assert "sesame" not in found

@@ -77,7 +77,7 @@ def test_long_output_keeps_its_ends(sizes: list[int]) -> None:
     assert shown[HEAD:] == lines[HEAD:][-TAIL:]
 
 
-def test_only_a_thousand_of_a_million_lines_are_stored() -> None:
+def test_a_million_lines_become_a_thousand() -> None:
     output = fed("".join(f"{number}\n" for number in range(1_000_000)))
     assert len(output) == HEAD + TAIL
     assert output.omitted == 999_000
@@ -403,7 +403,7 @@ def test_killed_session_separates_its_displays() -> None:
     assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]
 
 
-def test_old_pictures_are_freed_and_their_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_pictures_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "BUDGET", 150_000)
     records = []
     for number in (1, 2, 3):
