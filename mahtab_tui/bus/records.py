@@ -107,20 +107,24 @@ def cell_entry(cell: int) -> str:
     return f"cell {cell}"
 
 
+def _entry(kind: str, *parts: object) -> str:
+    return "" if None in parts else f"{kind} {'.'.join(map(str, parts))}"
+
+
 def question_entry(turn: int | None) -> str:
-    return "" if turn is None else f"question {turn}"
+    return _entry("question", turn)
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    return "" if turn is None or step is None else f"answer {turn}.{step}"
+    return _entry("answer", turn, step)
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
+    return _entry("code", turn, step, block)
 
 
 def tool_entry(call: str | None) -> str:
-    return "" if call is None else f"tool {call}"
+    return _entry("tool", call)
 
 
 def number_entry(number: int) -> str:

@@ -312,12 +312,8 @@ class CallerTools:
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
     ) -> None:
         """Call a tool on its own thread, with arguments that hostile code may have chosen."""
-        thread = threading.Thread(
-            target=self._run,
-            args=(call, name, args, kwargs, done),
-            name=f"tool-{name}"[:60],
-            daemon=True,
-        )
+        job, label = (call, name, args, kwargs, done), f"tool-{name}"[:60]
+        thread = threading.Thread(target=self._run, args=job, name=label, daemon=True)
         with self._lock:
             if not self._ended:
                 self._running[call] = thread
@@ -327,9 +323,8 @@ class CallerTools:
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped)
-                )
+                ident = ctypes.c_ulong(thread.ident)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ToolStopped))
 
     def end(self) -> None:
         with self._lock:

@@ -119,9 +119,8 @@ class Spool:
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
         if start < end and sys.platform == "linux":
             self._library = self._library or ctypes.CDLL(None)
-            self._library.fallocate(
-                self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
-            )
+            hole = ctypes.c_int64(start), ctypes.c_int64(end - start)
+            self._library.fallocate(self.file, _PUNCH_HOLE, *hole)
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
