@@ -366,8 +366,8 @@ def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
             return value
         return mask_spans(value, forms.spans(value, words=NAME not in args))
     if hasattr(value, "_fields"):
-        kinds = hints(type(value)).values()  # in the order of the fields
-        return type(value)(*map(_mask_field, value, kinds, repeat(forms)))
+        types = hints(type(value)).values()  # in the order of the fields
+        return type(value)(*map(_mask_field, value, types, repeat(forms)))
     if isinstance(value, tuple):
         kinds = args[:1] * len(value) if args[1:] == (...,) else args
         pairs = zip(value, kinds, strict=True)

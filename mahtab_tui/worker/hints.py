@@ -122,9 +122,8 @@ _MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
 
 def wrong_dtype(failed: Failure) -> str:
     """Name the dtype of the column in question, and how to convert it."""
-    for value in map(
-        as_library_type, failed.objects() if _WRONG_DTYPE.search(failed.message) else ()
-    ):
+    objects = failed.objects() if _WRONG_DTYPE.search(failed.message) else []
+    for value in map(as_library_type, objects):
         if is_one_of(value, "pandas", "Series", "DataFrame") and has_own_indexes(value):
             text = _text_columns(failed, value) if value.ndim == 2 else _column(failed, value)
             if text:

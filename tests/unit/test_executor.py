@@ -302,12 +302,12 @@ def test_every_tool_is_documented(name: str) -> None:
     assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
 
 
-PIECES = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
+TOKENS = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
 
 
 @given(
     st.text(alphabet="ab!='\"\n ()[]:#\\%?", max_size=40)
-    | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+    | st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 )
 def test_valid_python_is_unchanged(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")
