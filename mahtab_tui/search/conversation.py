@@ -608,7 +608,7 @@ class ChosenModels:
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
 
-            return self._of_langchain(ChatService.of(service), sampling)
+            return self._of_langchain(ChatService.from_service(service), sampling)
         if service is not None:
             return ServiceModel(service, name, self._secrets, sampling)
         if access:

@@ -1,4 +1,4 @@
-"""Real kernels for tests, and a host that writes down what they say."""
+"""Real kernels for tests, and a host that records their messages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,34 @@ import queue
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo, KernelState
-from mahtab_tui.kernel.values import CellResult, OutputKind
+from mahtab_tui.kernel.base import (
+    HostFunction,
+    HostServer,
+    Kernel,
+    KernelError,
+    KernelInfo,
+    KernelState,
+)
+from mahtab_tui.kernel.values import CellResult, Completion, OutputKind
 
 PATIENCE = 60.0
+WAITS = {
+    "computes": "while True: pass",
+    "sleeps": "import time; time.sleep(1000)",
+    "awaits": "import asyncio; await asyncio.sleep(1000)",
+    "runs asyncio.run": "import asyncio; asyncio.run(asyncio.sleep(1000))",
+    "waits in os.system": "import os; os.system('sleep 1000')",
+    "waits for a child": "import subprocess; subprocess.run(['sleep', '1000'])",
+    "waits for a lock": "import threading; threading.Event().wait()",
+    "waits for a thread": "import threading, time; t = threading.Thread(target=time.sleep, args=[1000], daemon=True); t.start(); t.join()",
+}
+"""Code that never ends by itself."""
 
 
 class RecordingHost:
@@ -101,11 +119,26 @@ class Cells:
         assert result.status == "ok", result
         return result.output
 
+    def complete(self, code: str) -> list[Completion]:
+        """Complete code at its end. The first time takes long on a busy machine."""
+        for _ in range(20):
+            with suppress(KernelError):
+                return list(self.kernel.complete(code, len(code)).items)
+        raise AssertionError("no completions in time")
+
+    def names(self) -> set[str]:
+        return {variable.name for variable in self.kernel.variables()}
+
+    def expect(self, code: str, output: str) -> None:
+        """Run code that must succeed with exactly this output."""
+        found = self.text(code)
+        assert found == output, f"{code!r} printed {found!r}, not {output!r}"
+
 
 @functools.cache
 def interpreters() -> Sequence[object]:
-    """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among
-    pyenv's versions; all but the oldest are slow."""
+    """Test parameters: every Python from 3.9 on that is on the PATH or among pyenv's versions; all
+    but the oldest are slow."""
     found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:
