@@ -1,4 +1,4 @@
-"""The tables of the manual, made from the program's own registries."""
+"""Makes the tables of the manual from the program's own registries."""
 
 from __future__ import annotations
 
@@ -19,27 +19,19 @@ FOLDER = Path(manual.__file__).parent
 
 def keys() -> str:
     """A table for each group of keys, with the names that a keymap uses."""
-    names = {f"{command.title}: {command.help}": command.id for command in COMMANDS}
-    names |= {f"{command.title}: {command.help}": command.id for command in PANE_COMMANDS}
+    names = {f"{each.title}: {each.help}": f"`{each.id}`" for each in (*COMMANDS, *PANE_COMMANDS)}
     parts = []
     for group, rows in groupby(help_rows({}), lambda row: row[0]):
-        lines = (
-            (_code(keys), text, f"`{names[text]}`" if text in names else "")
-            for _, keys, text in rows
-        )
+        lines = ((_code(keys), text, names.get(text, "")) for _, keys, text in rows)
         parts.append(f"## {group}\n\n{_table(('key', 'what it does', 'name'), lines)}")
     return "\n\n".join(parts)
 
 
 def commands() -> str:
     """The slash commands by name."""
-    found = sorted(
-        (command for command in COMMANDS if command.slash), key=lambda command: command.slash
-    )
-    return _table(
-        ("command", "what it does"),
-        ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found),
-    )
+    found = sorted((each for each in COMMANDS if each.slash), key=lambda each: each.slash)
+    lines = ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found)
+    return _table(("command", "what it does"), lines)
 
 
 def settings() -> str:
@@ -48,22 +40,14 @@ def settings() -> str:
     for key, field in Settings.model_fields.items():
         default = format_value(field.get_default(call_default_factory=True))
         allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
-        lines.append(
-            (
-                f"`{key}`",
-                f"{field.description}{allowed}",
-                "–" if default == NOT_SET else f"`{default}`",
-            )
-        )
+        shown = "–" if default == NOT_SET else f"`{default}`"
+        lines.append((f"`{key}`", f"{field.description}{allowed}", shown))
     return _table(("setting", "what it does", "default"), lines)
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [
-        head,
-        ["---"] * len(head),
-        *([cell.replace("|", r"\|") for cell in line] for line in lines),
-    ]
+    escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    rows = [head, ["---"] * len(head), *escaped]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -72,11 +56,10 @@ def _code(text: str) -> str:
 
 
 TABLES = {"keys": keys, "commands": commands, "configuration": settings}
-"""By page."""
 
 
 def with_tables(topic: str, text: str) -> str:
-    """A page with its table made anew."""
+    """Replace the table of a page."""
     begin, end = re.search(r"<!-- (keys|commands|settings) -->\n", text), text.index("<!-- end -->")
     assert begin is not None
     return f"{text[: begin.end()]}\n{TABLES[topic]()}\n\n{text[end:]}"

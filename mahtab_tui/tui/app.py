@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,7 @@ from rich.console import RenderableType
 from textual import on
 from textual.actions import ActionParseResult
 from textual.app import ComposeResult
-from textual.dom import DOMNode
-from textual.events import AppBlur, AppFocus, Event, Key, Paste
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
@@ -113,17 +112,16 @@ class QuitFlow:
     def leave(self) -> None:
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
-        asked = self._confirmed or self.row is not None
-        if (asked and not repeated) or not (self._unsaved_items() or self._cell_can_detach()):
+        answered = (self._confirmed or self.row is not None) and not repeated
+        unsaved, can_detach = [] if answered else self._unsaved_items(), self._cell_can_detach()
+        if answered or not (unsaved or can_detach):
             self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
 
             bindings = (active.binding for active in self._app.active_bindings.values())
             keys = [self._app.get_key_display(each) for each in bindings if each.id == "quit"]
-            self.row = LeaveRow(
-                self._unsaved_items(), self._cell_can_detach(), keys[0] if keys else "The same key"
-            )
+            self.row = LeaveRow(unsaved, can_detach, keys[0] if keys else "The same key")
             self._app.screen.mount(self.row)
 
     def switch_to(self, session: str) -> None:
@@ -209,11 +207,8 @@ class MahtabApp(TerminalApp[int]):
         keeps_namespace: bool = False,
     ) -> None:
         self.ui_state = UiState.load()
-        super().__init__(
-            css_path=list(style_sheets()),
-            guard=guard,
-            theme=session.settings.theme or self.ui_state.theme,
-        )
+        theme = session.settings.theme or self.ui_state.theme
+        super().__init__(css_path=list(style_sheets()), guard=guard, theme=theme)
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
@@ -226,7 +221,6 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
-        self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
         self._drawn = False
@@ -261,7 +255,7 @@ class MahtabApp(TerminalApp[int]):
         self.panes.begin()
         steps = [
             self.session.build,
-            *([] if self._collector is None else [self._collector.settle]),
+            self._collector.settle if self._collector else lambda: None,
             self._show_transcript,
             self._fold_records,
             self._report_history,
@@ -299,19 +293,14 @@ class MahtabApp(TerminalApp[int]):
             return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
 
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
+    async def run_action(self, action: str | ActionParseResult, *args: Any, **kwargs: Any) -> bool:
         """Run fewer commands over screens; `check_action` would empty the footer below them."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
             asks = getattr(self.screen, "asks", False)
             if not (command.over_questions if asks else command.over_screens):
                 return False
-        return await super().run_action(action, default_namespace, namespaces)
+        return await super().run_action(action, *args, **kwargs)
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -334,12 +323,11 @@ class MahtabApp(TerminalApp[int]):
 
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)
+        entered = f"/{name} {argument}".rstrip()
         if command is None:
-            self.command_context.refuse(
-                f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip()
-            )
+            self.command_context.refuse(f"There is no command /{name}. F1 lists them.", entered)
         elif argument and not command.argument:
-            self.command_context.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
+            self.command_context.refuse(f"/{name} takes no argument.", entered)
         else:
             self.call_later(command.run, self.command_context, argument)
 
@@ -367,9 +355,8 @@ class MahtabApp(TerminalApp[int]):
     ) -> None:
         from mahtab_tui.bus.records import Decision
 
-        self.session.approvals.answer(
-            message.request, Decision(message.action, code, message.reason)
-        )
+        decision = Decision(message.action, code, message.reason)
+        self.session.approvals.answer(message.request, decision)
         self.editor.focus()
 
     def on_fan_out_row_answered(self, message: FanOutRow.Answered) -> None:
@@ -417,12 +404,6 @@ class MahtabApp(TerminalApp[int]):
             event.is_printable and event.key != "space" and not event.key.startswith("alt+")
         )
 
-    def on_app_focus(self, event: AppFocus) -> None:
-        self._window_focused = True
-
-    def on_app_blur(self, event: AppBlur) -> None:
-        self._window_focused = False
-
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._drawn:
             from mahtab_tui.tui.pictures import Overlay, visible_parts
@@ -443,7 +424,7 @@ class MahtabApp(TerminalApp[int]):
     def _ring_bell(self, new: Sequence[Record]) -> None:
         from mahtab_tui.bus import records
 
-        if self._window_focused:
+        if self.app_focus:
             return
         for record in new:
             match record:

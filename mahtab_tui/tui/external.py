@@ -56,8 +56,7 @@ def editor_command() -> list[str]:
         words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
         raise RuntimeError(f"EDITOR cannot be read: {error}.") from None
-    words = words or [found for found in map(find_program, ("vi", "nano")) if found][:1]
-    if not words:
+    if not (words := words or [*filter(None, map(find_program, ("vi", "nano")))][:1]):
         raise RuntimeError("No editor was found: set EDITOR.")
     return words
 
@@ -69,16 +68,13 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
         with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
             path = Path(folder, f"input{ending}")
             path.write_text(text, "utf-8")
-            code = run_suspended(app, [*command, str(path)], os.getcwd())
-            if code:
-                raise RuntimeError(
-                    f"{command[0]} ended with exit code {code}; the input was not changed."
-                )
+            if code := run_suspended(app, [*command, str(path)], os.getcwd()):
+                ended = f"{command[0]} ended with exit code {code}"
+                raise RuntimeError(f"{ended}; the input was not changed.")
             return path.read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
-        raise RuntimeError(
-            f"The input cannot be written to a file for {command[0]}: {error.strerror}."
-        ) from None
+        problem = f"The input cannot be written to a file for {command[0]}: {error.strerror}."
+        raise RuntimeError(problem) from None
 
 
 def open_picture(content: bytes, suffix: str) -> str:
@@ -90,17 +86,11 @@ def open_picture(content: bytes, suffix: str) -> str:
         handle, name = tempfile.mkstemp(prefix="mahtab-picture-", suffix=suffix)
         with open(handle, "wb") as file:
             file.write(content)
-        process = subprocess.Popen(
-            [command, name],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        null: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        process = subprocess.Popen([command, name], start_new_session=True, **null)
     except OSError as error:
-        raise KernelError(
-            f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
-        ) from None
+        problem = f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
+        raise KernelError(problem) from None
     threading.Thread(target=process.wait, name="viewer", daemon=True).start()
     return name
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Key, Paste
 from textual.widgets import Input, Static
@@ -41,9 +41,9 @@ class Findable(Protocol):
 
 class FindRow(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close", show=False),
-        Binding("down", "step(1)", "Next", show=False),
-        Binding("up", "step(-1)", "Previous", show=False),
+        ("escape", "close"),
+        ("down", "step(1)"),
+        ("up", "step(-1)"),
     ]
 
     def __init__(self, found: Findable, *, id: str | None = None) -> None:

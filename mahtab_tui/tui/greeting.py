@@ -92,8 +92,8 @@ class Greeter:
             ("`", "Type Python; press backtick and ask the model instead."),
         ]
         if table:
-            lines.append(("Ask", f"` what stands out in {table}?"))
-            lines.append(("Look", f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."))
+            look = f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."
+            lines += ("Ask", f"` what stands out in {table}?"), ("Look", look)
         if text:
             call = f'rlm("what failed, and why?", {text})'
             lines.append(("Search", f"{call} reads all of it, part by part."))

@@ -66,18 +66,16 @@ class PaneLayout(BaseModel):
     def side_columns(self, width: int) -> int:
         if self.side is not None:
             return width * self.side // 100
-        return min(
-            max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS), width * MAX_SIDE_PERCENT // 100
-        )
+        wanted = max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS)
+        return min(wanted, width * MAX_SIDE_PERCENT // 100)
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
             return self.with_side(shown + step)
-        return self.with_namespace(
-            (namespace if self.namespace_height is None else self.namespace_height) + step
-        )
+        height = namespace if self.namespace_height is None else self.namespace_height
+        return self.with_namespace(height + step)
 
     def with_side(self, percent: int) -> PaneLayout:
         return self.changed(side=max(15, min(MAX_SIDE_PERCENT, percent)))
@@ -162,7 +160,7 @@ class Panes(Screen[None]):
         self._session = session
         self._history = history
         self._ui_state = ui_state
-        self._port = port
+        self.port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
         """Made when first needed; until then there is a greeting."""
@@ -187,7 +185,7 @@ class Panes(Screen[None]):
                     )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
-                yield NamespacePane(self._port, id="namespace")
+                yield NamespacePane(self.port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
                 yield Static(EXAMPLE, id="search-example")
         yield KeyLine()
@@ -234,7 +232,7 @@ class Panes(Screen[None]):
         if self._transcript is None:
             from mahtab_tui.tui.transcript.pane import TranscriptPane
 
-            pane = self._transcript = TranscriptPane(self._port, id="transcript")
+            pane = self._transcript = TranscriptPane(self.port, id="transcript")
             pane.viewport.loads = 0 if self._session.past else len(self._session.files)
             pane.greeting = self._greeting
             with self.app.batch_update():
@@ -386,9 +384,8 @@ class Panes(Screen[None]):
         alone = self.maximized is not None
         # Never None, because this runs after every layout and None would always trigger another
         # one.
-        transcript.styles.max_height = (
-            transcript.virtual_size.height if waits and not alone else "100%"
-        )
+        fitted = waits and not alone
+        transcript.styles.max_height = transcript.virtual_size.height if fitted else "100%"
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
     def is_code_visible(self, code: str) -> bool:
@@ -397,19 +394,16 @@ class Panes(Screen[None]):
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
         if message.splitter.id == "side-splitter":
-            self.pane_layout = self.pane_layout.with_side(
-                round(100 * (self.size.width - message.x) / max(1, self.size.width))
-            )
+            percent = _percent(self.size.width - message.x, self.size.width)
+            self.pane_layout = self.pane_layout.with_side(percent)
         else:
-            side = self.query_one("#side")
-            self.pane_layout = self.pane_layout.with_namespace(
-                round(100 * (message.y - side.region.y) / max(1, side.region.height))
-            )
+            side = self.query_one("#side").region
+            percent = _percent(message.y - side.y, side.height)
+            self.pane_layout = self.pane_layout.with_namespace(percent)
 
     def resize(self, direction: Direction) -> None:
-        namespace = round(
-            100 * self.namespace.region.height / max(1, self.query_one("#side").region.height)
-        )
+        side = self.query_one("#side").region
+        namespace = _percent(self.namespace.region.height, side.height)
         self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
 
     def toggle_side(self) -> None:
@@ -424,11 +418,8 @@ class Panes(Screen[None]):
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
-        if (
-            self.maximized is not None
-            and self.focused is not None
-            and self.maximized not in self.focused.ancestors_with_self
-        ):
+        alone, focused = self.maximized, self.focused
+        if alone is not None and focused is not None and alone not in focused.ancestors_with_self:
             self.minimize()
 
     def maximize_focused(self) -> None:
@@ -453,9 +444,8 @@ class Panes(Screen[None]):
 
         self.transcript  # noqa: B018 (makes it)
         seen = self._visible_panes()
-        targets = [
-            JumpTarget(letter, pane, letter not in seen) for letter, pane in self._panes.items()
-        ]
+        panes = self._panes.items()
+        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes]
         if (row := self.prompt_row) is not None:
             targets.append(JumpTarget(PROMPT_LETTER, row))
         return targets
@@ -469,9 +459,8 @@ class Panes(Screen[None]):
 
     @property
     def _panes(self) -> dict[str, Widget]:
-        return {
-            letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
-        }
+        letters = LETTERS.items()
+        return {letter: pane for letter, selector in letters for pane in self.query(selector)}
 
     def _visible_panes(self) -> dict[str, Widget]:
         return {
@@ -486,6 +475,10 @@ class Panes(Screen[None]):
             return None
         focused = set(self.focused.ancestors_with_self)
         return next((pane for pane in self._visible_panes().values() if pane in focused), None)
+
+
+def _percent(part: int, whole: int) -> int:
+    return round(100 * part / max(1, whole))
 
 
 def _displayed(widget: Widget) -> bool:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,13 +48,11 @@ class Crash(NamedTuple):
     file: Path | None
 
     def report(self, advice: str = "") -> str:
+        where = f"Its traceback, which is not saved:\n{self.traceback}"
         if self.file:
             where = f"The traceback is in {self.file}."
-        else:
-            where = f"Its traceback, which is not saved:\n{self.traceback}"
-        return "\n".join(
-            filter(None, [f"mahtab-tui: The screen crashed: {self.error}", where, advice])
-        )
+        crashed = f"mahtab-tui: The screen crashed: {self.error}"
+        return "\n".join(filter(None, [crashed, where, advice]))
 
 
 def save_crash(
@@ -79,9 +78,8 @@ def save_crash(
 def ignore_signal_keys() -> Iterator[None]:
     r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
     `SIG_IGN`."""
-    before = {
-        number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
-    }
+    keys = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.signal(number, lambda *_: None) for number in keys}
     wakeup = signal.set_wakeup_fd(-1)
     try:
         yield
@@ -103,9 +101,8 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
     except SuspendNotSupported:
         raise RuntimeError("This terminal cannot be given to another program.") from None
     except (OSError, ValueError) as error:
-        raise RuntimeError(
-            f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}."
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise RuntimeError(f"{argv[0]} could not be started: {reason}.") from None
 
 
 class ScreenFrontend:
@@ -155,10 +152,10 @@ def check_terminal(instead: str = "") -> None:
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
     columns, lines = shutil.get_terminal_size()
-    least_columns, least_lines = MIN_SIZE
-    if columns < least_columns or lines < least_lines:
+    if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
+        least = "{} x {}".format(*MIN_SIZE)
         raise TerminalUnavailable(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {least_columns} x {least_lines}."
+            f"The terminal is too small: {columns} x {lines}; it must be at least {least}."
         )
 
 
@@ -207,9 +204,8 @@ def open_screen(
         no_trace=no_trace,
     )
     servers: list[ShareServer] = []
-    sharing = threading.Thread(
-        target=_share, args=(session, project, servers), name="share", daemon=True
-    )
+    share = partial(_share, session, project, servers)
+    sharing = threading.Thread(target=share, name="share", daemon=True)
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
     afterwards: list[str] = []
@@ -228,9 +224,8 @@ def open_screen(
         if kernel_notice:
             session.notice(kernel_notice, "warning")
         if no_trace:
-            session.notice(
-                "Nothing of this session is saved: no conversation, no variables, no inputs."
-            )
+            nothing = "Nothing of this session is saved: no conversation, no variables, no inputs."
+            session.notice(nothing)
 
     def close(*, hurry: bool = False) -> None:
         if sharing.ident is not None:
@@ -243,9 +238,8 @@ def open_screen(
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.namespace_store.has_unwritten_changes and not leaves:
-            afterwards.append(
-                "The last changes to variables could not be saved in time; earlier ones are saved."
-            )
+            late = "The last changes to variables could not be saved in time"
+            afterwards.append(f"{late}; earlier ones are saved.")
         notebook = session.notebook if session.built else None
         if notebook is not None and notebook.problem and not hurry:
             afterwards.append(notebook.problem)

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,12 +156,9 @@ class HalfBlockCache:
         if picture is None:
             return
         self._drawing = True
-        self._fetcher.ask(
-            "half blocks",
-            lambda: half_blocks(picture),
-            lambda rows: self._store(picture, rows),
-            lambda _: self._store(picture, []),
-        )
+        store = partial(self._store, picture)
+        draw = partial(half_blocks, picture)
+        self._fetcher.ask("half blocks", draw, store, lambda _: store([]))
 
     def _store(self, picture: Picture, rows: list[Strip]) -> None:
         self._drawing = False

@@ -17,6 +17,8 @@ from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
@@ -68,9 +70,8 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.notify(
-                f"The rule applies to this session only; it was not saved. {error}", "error"
-            )
+            problem = f"The rule applies to this session only; it was not saved. {error}"
+            self._app.notify(problem, "error")
         else:
             self.session.notice(f"{file} now has: {'; '.join(rules)}")
         settings.change("approval_rules", (*settings.approval_rules, *rules))
@@ -166,20 +167,19 @@ class SessionPort:
 
     def open_output(self, cell: int) -> None:
         title, file = f"Output of cell {cell}", f"cell-{cell}.txt"
-        self._open_pager(title, file, lambda: self.session.output(cell))
+        self.open_pager(title, file, lambda: self.session.output(cell))
 
     def open_stored_output(self, number: int) -> None:
         if (notebook := self.session.notebook) is not None:
             title = f"Stored output of cell {number} of the notebook"
             file = f"notebook-cell-{number}.txt"
-            self._open_pager(title, file, lambda: notebook.stored_output(number))
+            self.open_pager(title, file, lambda: notebook.stored_output(number))
 
-    def _open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
+    def open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
-        self._app.push_screen(
-            PagerScreen(title, file, fetch, self.session.open_inspector(), self._folder)
-        )
+        inspector = self.session.open_inspector()
+        self._app.push_screen(PagerScreen(title, file, fetch, inspector, self._folder))
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import PicturesScreen
@@ -204,22 +204,18 @@ class SessionPort:
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
-        self._app.push_screen(
-            FramesScreen(
-                cell.number,
-                cell.exception,
-                [TracebackFrame(*frame) for frame in cell.frames],
-                at,
-                self._panes.transcript.viewport.transcript.codes.get,
-                self.session.open_inspector(),
-            )
-        )
+        frames = [TracebackFrame(*frame) for frame in cell.frames]
+        code = self._panes.transcript.viewport.transcript.codes.get
+        inspector = self.session.open_inspector()
+        screen = FramesScreen(cell.number, cell.exception, frames, at, code, inspector)
+        self._app.push_screen(screen)
 
     def find(self) -> None:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
         code = self.session.variable_history.code_for(name)
+        severity: SeverityLevel = "warning"
         if not code:
             advice = "No cell of this session made it."
         elif not self._panes.editor.is_empty:
@@ -227,9 +223,8 @@ class SessionPort:
         else:
             self.edit("python", code)
             advice = "The input has the cells that made it: read them, then run them."
-            self._app.notify(f"{why} {advice}")
-            return
-        self._app.notify(f"{why} {advice}", severity="warning")
+            severity = "information"
+        self._app.notify(f"{why} {advice}", severity=severity)
 
     def mark_private(self, name: str, private: bool) -> None:
         self.session.kernel_control.mark_private(name, private)

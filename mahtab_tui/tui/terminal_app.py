@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
+from itertools import chain
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,27 +94,13 @@ class RecordPump:
                 fold(records)
 
 
-SESSION_MODULES = (
-    "mahtab_tui.tui.editor.pasting",
-    "mahtab_tui.bus.records",
-    "mahtab_tui.bus.logger",
-    "mahtab_tui.kernel.masked",
-    "mahtab_tui.kernel.process",
-    "mahtab_tui.session.kernel",
-    "mahtab_tui.store.resume",
-    "mahtab_tui.export.reading",
-    "mahtab_tui.kernel.worker_process",
-    "mahtab_tui.store.session_index",
-    "mahtab_tui.kernel.inspector_client",
-    "mahtab_tui.session.attachments",
-    "mahtab_tui.session.agent",
-    "mahtab_tui.session.components",
-    "mahtab_tui.kernel.launch",
-    "mahtab_tui.tui.transcript.viewport",
-    "mahtab_tui.tui.transcript.pane",
-    "mahtab_tui.tui.widgets.approval_row",
-    "mahtab_tui.tui.widgets.question_rows",
-)
+_SESSION = """
+tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
+export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
+session.agent session.components kernel.launch tui.transcript.viewport tui.transcript.pane
+tui.widgets.approval_row tui.widgets.question_rows
+"""
+SESSION_MODULES = tuple(f"mahtab_tui.{name}" for name in _SESSION.split())
 
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
@@ -128,12 +115,11 @@ class LateImports:
     def __init__(
         self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        before, after = (
-            [partial(import_module, name) for name in names]
-            for names in (first, TRANSCRIPT_MODULES)
-        )
+        def imports(names: Sequence[str]) -> Iterator[Callable[[], object]]:
+            return (partial(import_module, name) for name in names)
+
         self._app = app
-        self._steps: Iterator[Callable[[], object]] = iter([*before, *steps, *after])
+        self._steps = chain(imports(first), steps, imports(TRANSCRIPT_MODULES))
 
     def begin(self) -> None:
         """Call it when the application is mounted and before threads start."""

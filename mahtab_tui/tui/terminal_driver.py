@@ -16,6 +16,7 @@ import threading
 import traceback
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any, Literal, TextIO
 
@@ -44,9 +45,8 @@ _COMMANDS = re.compile(
 class TextOnly(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
-        if text.isprintable() and not any(
-            style is not None and style.link for _, style, _ in segments
-        ):
+        links = any(style is not None and style.link for _, style, _ in segments)
+        if text.isprintable() and not links:
             return segments
         return [
             Segment(
@@ -89,9 +89,8 @@ class StdioRedirect:
                 stream.flush()
         self._terminal = [os.dup(1), os.dup(2)]
         read_end, self._write_end = os.pipe()
-        self._reader = threading.Thread(
-            target=self._read, args=(read_end,), name="screen-guard", daemon=True
-        )
+        read = partial(self._read, read_end)
+        self._reader = threading.Thread(target=read, name="screen-guard", daemon=True)
         self._reader.start()
         # Textual writes to sys.__stderr__, which may be closed, and takes the screen's size from
         # sys.__stdout__.
@@ -161,9 +160,8 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
                 report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
             return
         lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
-        report(
-            f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
-        )
+        advice = "If something breaks, restart with --continue."
+        report(f"Internal error in thread {name!r}. {advice}\n{''.join(lines).rstrip()}")
 
     before, threading.excepthook = threading.excepthook, failed
     try:
@@ -180,9 +178,8 @@ class TerminalDriver(LinuxDriver):
     """Reads keys; early ones have Enter as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._before = {
-            number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)
-        }
+        numbers = (signal.SIGTSTP, signal.SIGCONT)
+        self._before = {number: signal.getsignal(number) for number in numbers}
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
         self.answers = TerminalAnswers()
@@ -273,18 +270,16 @@ class TerminalDriver(LinuxDriver):
     @property
     def cell_size(self) -> tuple[int, int] | None:
         with contextlib.suppress(OSError):
-            rows, columns, width, height = struct.unpack(
-                "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
-            )
+            sizes = fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
+            rows, columns, width, height = struct.unpack("4H", sizes)
             if rows and columns and width >= columns and height >= rows:
                 return width // columns, height // rows
         return self.answers.cell
 
 
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
-TERMINATION_SIGNALS = tuple(
-    getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
-)
+_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _NAMES)
+TERMINATION_SIGNALS = tuple(number for number in _NUMBERS if number is not None)
 
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
 """Seconds for saving data, and for each write to the terminal."""

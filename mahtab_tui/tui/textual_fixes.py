@@ -175,11 +175,8 @@ class KeyOrder:
                 isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
             )
             await self._deliver(event)
-            if (
-                focused is None
-                or typed
-                or not focused.call_later(self._follow_bubbling, focused, focused)
-            ):
+            follow = self._follow_bubbling
+            if focused is None or typed or not focused.call_later(follow, focused, focused):
                 self._queue.popleft()
             else:
                 return
@@ -187,11 +184,10 @@ class KeyOrder:
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
         """Follow a key through the focused widget's parents to the application. again: once more,
         for the messages caused by the key."""
-        if widget.parent is not None and widget.parent.call_later(
-            self._follow_bubbling, widget.parent, focused, again
-        ):
+        parent, follow = widget.parent, self._follow_bubbling
+        if parent is not None and parent.call_later(follow, parent, focused, again):
             return
-        if not again or not focused.call_later(self._follow_bubbling, focused, focused, False):
+        if not again or not focused.call_later(follow, focused, focused, False):
             self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:

@@ -26,15 +26,13 @@ class WatchApp(TerminalApp[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
         # Without priority, so that a filter gets the letter.
-        Binding("q", "quit", "Leave", show=False),
+        ("q", "quit"),
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
     def __init__(self, running: RunningSession) -> None:
-        styles = resource_folder("styles")
-        super().__init__(
-            css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")]
-        )
+        styles, names = resource_folder("styles"), ("app", "panes", "transcript")
+        super().__init__(css_path=[styles / f"{name}.tcss" for name in names])
         self._head = Static(id="watch-head", markup=False)
         self._state = ""
         self._transcript = TranscriptView(id="transcript", watched=True)
@@ -66,10 +64,8 @@ class WatchApp(TerminalApp[int]):
         if state != self._state:
             self._state, session = state, self._followed
             name = f"{session.name} ({session.pid}) in {session.project}"
-            moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
-            self._head.update(
-                Content.assemble(moon, title, (f"  {state} ", "$muted"), (name, "$model"))
-            )
+            title = ("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted")
+            self._head.update(Content.assemble(*title, (name, "$model")))
 
     def _follow(self) -> None:
         try:

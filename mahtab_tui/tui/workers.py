@@ -60,12 +60,12 @@ class Fetcher:
                 result = partial(failed, sentence)
             self._owner.call_later(self._deliver, slot, number, result)
 
+        start = partial(self._start, slot, job)
         if pause:
-            self._timers[slot] = self._owner.set_timer(
-                pause, lambda: self._deliver(slot, number, partial(self._start, slot, job))
-            )
+            begin = partial(self._deliver, slot, number, start)
+            self._timers[slot] = self._owner.set_timer(pause, begin)
         else:
-            self._start(slot, job)
+            start()
 
     def forget(self, slot: str) -> None:
         if slot in self._timers:

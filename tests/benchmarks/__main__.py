@@ -1,5 +1,4 @@
-"""Prints the numbers to reach, beside bare baselines of the same run: ``python -m tests.benchmarks
-[NAME ...]``.
+"""Prints figures with their goals and baselines: ``python -m tests.benchmarks [NAME ...]``.
 
 ``answers``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
 """
@@ -20,9 +19,8 @@ PROGRAMS = {"answers": "answers.run", "searches": "searches", "first_search": "f
 
 
 def main() -> None:
-    os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no program that is measured leaves its kernel behind
-    # As for whoever has installed it: a start does not compile the package anew.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no kernel outlives its program
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start must not compile the package again
     wanted = sys.argv[1:] or GROUPS
     if program := PROGRAMS.get(wanted[0]):
         importlib.import_module(f"tests.benchmarks.{program}").main(sys.argv[2:])

@@ -1,5 +1,4 @@
-"""Cost of any Textual application of these kinds of widgets: the baseline of the screen's
-figures."""
+"""A Textual application of such widgets: the baseline of the screen's figures."""
 
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical

@@ -14,22 +14,23 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.engines import dspy_block, rlms_block
 from tests.benchmarks.search_peers import __file__ as PEERS
+from tests.benchmarks.table import timed
+from tests.services import LocalServer, answering
 
 TIMES = 5
-_TEXT = "line of a text\n" * 5_000
+_LINE = "line of a text\n"
 _BLOCK = "```python\nFINAL(7)\n```"
 _REPLIES = {
     "mahtab-tui": _BLOCK,
-    "rlms": "```repl\nanswer['content'] = '7'\nanswer['ready'] = True\n```",
-    "dspy": "[[ ## reasoning ## ]]\nI count.\n\n[[ ## code ## ]]\nSUBMIT('7')\n\n[[ ## completed ## ]]",
+    "rlms": rlms_block("answer['content'] = '7'\nanswer['ready'] = True"),
+    "dspy": dspy_block("SUBMIT('7')"),
 }
 _OURS = "from mahtab_tui import rlm\nanswer = rlm('Which?', {text!r} * 5000, model={model})\nassert answer == '7', answer"
 
@@ -42,40 +43,34 @@ def _service(words: str) -> Iterator[str]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
+            stream = body.get("stream")
+            reply: dict[str, Any] = {"id": "1", "created": 1, "model": "m"}
+            reply["object"] = "chat.completion.chunk" if stream else "chat.completion"
+            reply["usage"] = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             message = {"role": "assistant", "content": words}
-            if body.get("stream"):
-                choice = {"index": 0, "delta": message, "finish_reason": "stop"}
-                reply |= {"object": "chat.completion.chunk", "choices": [choice], "usage": usage}
-                data = f"data: {json.dumps(reply)}\n\ndata: [DONE]\n\n"
-            else:
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                data = json.dumps(reply | {"choices": [choice], "usage": usage})
-            kind = "text/event-stream" if body.get("stream") else "application/json"
+            choice = {"index": 0, "finish_reason": "stop"}
+            reply["choices"] = [choice | {"delta" if stream else "message": message}]
+            data = json.dumps(reply)
+            if stream:
+                data = f"data: {data}\n\ndata: [DONE]\n\n"
+            kind = "text/event-stream" if stream else "application/json"
             self.send_response(200)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data.encode())))
             self.end_headers()
             self.wfile.write(data.encode())
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
+    with LocalServer(Handler) as server, answering(server):
+        yield f"http://127.0.0.1:{server.server_port}/v1"
 
 
 def _time(command: list[str], given: str = "") -> float:
-    walls = []
-    for _ in range(TIMES):
-        began = time.monotonic()
+    def run() -> None:
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise SystemExit(f"{command[:3]}: {done.stderr.strip().splitlines()[-1:]}")
-        walls.append(time.monotonic() - began)
-    return statistics.median(walls)
+
+    return statistics.median(timed(run, TIMES))
 
 
 def main(arguments: list[str]) -> None:
@@ -96,13 +91,13 @@ def main(arguments: list[str]) -> None:
             "a service": f"'openai:m', base_url={urls['mahtab-tui']!r}, api_key='none'",
         }
         for name, model in models.items():
-            script = _OURS.format(text="line of a text\n", model=model)
+            script = _OURS.format(text=_LINE, model=model)
             _show(f"mahtab-tui, {name}", _time([sys.executable, "-c", script]), bare)
         for engine in ("rlms", "dspy") if peers else ():
-            task = {"engine": engine, "url": urls[engine], "model": "m"}
-            task |= {"question": "Which?", "text": _TEXT}
+            task = {"engine": engine, "url": urls[engine], "model": "m", "question": "Which?"}
+            task["text"] = _LINE * 5_000
             _show(f"{engine}, a service", _time([peers, PEERS], json.dumps(task)), bare)
 
 
-def _show(name: str, seconds: float, bare: float) -> None:
-    print(f"{name:<24}{seconds * 1000:>7.0f} ms {seconds / bare:>6.1f} x", flush=True)
+def _show(name: str, took: float, bare: float) -> None:
+    print(f"{name:<24}{took:>7.0f} ms {took / bare:>6.1f} x", flush=True)

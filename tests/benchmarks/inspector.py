@@ -1,5 +1,4 @@
-"""The inspector's figures: from the question to the answer in the host, and what the screen does
-with it."""
+"""Figures of the inspector: a table of ten million rows, a list and a dict as long, a picture."""
 
 from __future__ import annotations
 
@@ -11,9 +10,8 @@ from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, Tabl
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.inspector.array import decode_picture
 from mahtab_tui.tui.pictures import Picture, half_blocks
-from tests.benchmarks.screen import OURS, bare_echo, echo_row, key_echo
+from tests.benchmarks.screen import bare_echo, echo_row, key_echo, our_terminal
 from tests.benchmarks.table import Row, timed
-from tests.e2e.terminal import Terminal
 from tests.integration.kernels import running
 
 _COLUMNS = range(6)
@@ -30,7 +28,6 @@ noise = rng.integers(0, 255, (600, 580, 3), dtype="uint8")
 
 
 def rows() -> Iterator[Row]:
-    """A table of ten million rows, a list and a dict as long, and a picture."""
     kernel = ProcessKernel()
     look, frame = InspectorClient(kernel), _named("df")
 
@@ -53,11 +50,11 @@ def rows() -> Iterator[Row]:
         yield Row(f"{what}, again", timed(open_table, 20), "<= 150 ms")
         starts = itertools.cycle(range(0, 10_000_000, 499_900))
         yield Row("a page of it", timed(lambda: page(next(starts)), 100), "<= 50 ms")
-        page(0, TableArrangement((2, True)))
-        took = timed(lambda: page(5_000_000, TableArrangement((2, True))), 20)
+        page(0, as_sorted := TableArrangement((2, True)))
+        took = timed(page, 20, 5_000_000, as_sorted)
         yield Row("a page of it as sorted", took, "<= 50 ms")
         for name in ("items", "keys"):
-            took = timed(lambda name=name: look.children(_named(name), 9_999_900, 10_000_000), 10)  # type: ignore[misc]
+            took = timed(look.children, 10, _named(name), 9_999_900, 10_000_000)
             yield Row(f"the last page of 10,000,000 {name}", took, "<= 50 ms")
         megabytes = len(look.picture(_named("noise"))) / 1e6
         what = f"a picture of {megabytes:.1f} MB, fetched, read and drawn in 100 x 30 cells"
@@ -67,9 +64,8 @@ def rows() -> Iterator[Row]:
 
 def _echoes() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as home:
-        baseline = bare_echo({"HOME": home})
-        with Terminal([*OURS, "demo"], env={"HOME": home}) as terminal:
-            terminal.wait("idle")
+        baseline = bare_echo(home)
+        with our_terminal(home) as terminal:
             terminal.paste(
                 "import numpy as np, pandas as pd\nf = pd.DataFrame(np.random.default_rng(0).random((10_000_000, 6)))"
             )

@@ -1,4 +1,4 @@
-"""The figures of Jupyter kernels."""
+"""1+1 in Jupyter kernels: in turn by us and by the library's own client, in a kernel each."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from tests.integration.kernels import running
 
 
 def rows() -> Iterator[Row]:
-    """1+1, in turn by us and by the library's own client, in a kernel each."""
     manager: Any
     manager, client = start_new_kernel(kernel_name="python3", stderr=subprocess.DEVNULL)
     try:
-        yield _row("in a Jupyter kernel", client)
+        yield _row(client)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
-def _row(where: str, client: Any) -> Row:
+def _row(client: Any) -> Row:
     def run_theirs() -> None:
         client.execute_interactive("1+1", output_hook=lambda message: None)
 
     with running(jupyter_kernel("jupyter:python3", "/", "")) as cells:
         timed_in_turns(20, lambda: cells.text("1+1"), run_theirs)
         ours, theirs = timed_in_turns(200, lambda: cells.text("1+1"), run_theirs)
-    return Row(f"1+1 {where}", ours, "<= 1.2 x", theirs, "jupyter_client, blocking")
+    return Row("1+1 in a Jupyter kernel", ours, "<= 1.2 x", theirs, "jupyter_client, blocking")

@@ -22,20 +22,19 @@ def memory_mib(pid: int) -> float:
 
 def _start() -> float:
     kernel = ProcessKernel()
-    (took,) = timed(lambda: kernel.start(RecordingHost()))
+    (took,) = timed(kernel.start, 1, RecordingHost())
     kernel.close()
     return took
 
 
 def rows() -> Iterator[Row]:
-    """Start, reset, a round trip, prints, the listing, memory."""
     bare = timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 10)
     yield Row("kernel start", [_start() for _ in range(10)], "<= 60 ms", bare, "python -c pass")
     kernel = ProcessKernel()
     with running(kernel) as cells:
         yield Row("reset until ready", timed(kernel.reset, 10), "<= 150 ms")
         cells.text("1")
-        yield Row("1+1 there and back", timed(lambda: cells.text("1+1"), 500), "<= 0.3 ms")
+        yield Row("1+1 there and back", timed(cells.text, 500, "1+1"), "<= 0.3 ms")
         piped = f"{sys.executable} -c '{_PRINTS}' | cat > /dev/null"
         baseline = timed(lambda: subprocess.run(piped, shell=True, check=True), 5)
         took = timed(lambda: kernel.execute(_PRINTS, cell=1, on_output=lambda kind, text: None), 5)
@@ -45,10 +44,10 @@ def rows() -> Iterator[Row]:
         watch = NamespaceTracker({f"v{i}": [i] for i in range(10_000)})
         what = "listing of 10,000 variables"
         yield Row(f"{what}, in the kernel", timed(watch.listing, 10), "<= 20 ms")
-        took = timed(lambda: watch.changes(None), 10)
+        took = timed(watch.changes, 10, None)
         yield Row("what a cell changed among 10,000 variables, in the kernel", took, "<= 20 ms")
         yield Row(f"{what}, there and back", timed(kernel.variables, 10))
         kernel.complete("v", 1)
         for what, code in (("all", "v"), ("a fuzzy few", "v99"), ("none", "zzq")):
-            took = timed(lambda code=code: kernel.complete(code, len(code)), 20)  # type: ignore[misc]
+            took = timed(kernel.complete, 20, code, len(code))
             yield Row(f"completion: {what} of 10,000 names, there and back", took, "<= 50 ms")

@@ -1,4 +1,4 @@
-"""The skills' figures: how long an index takes to make and to answer."""
+"""Figures of skills: how long it takes to make an index, and to search it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ _FILLER = (
 )
 
 
-def generated_skills(count: int, words: int = 150) -> list[Skill]:
-    """Skills of common and of rare words, some 1,000 characters each, with a program's identifiers
-    among them."""
+def _generate_skills() -> list[Skill]:
+    """Make skills of some 1,000 characters, of common and rare words and a program's identifier."""
     chance = random.Random(0)
     rare = [f"{chance.choice(_FILLER)}{number}" for number in range(2_000)]
     skills = []
-    for number in range(count):
+    for number in range(_SKILLS):
         content = " ".join(
-            chance.choices(_FILLER, k=words)
-            + chance.choices(_WORDS, k=words // 5)
+            chance.choices(_FILLER, k=150)
+            + chance.choices(_WORDS, k=30)
             + chance.choices(rare, k=5)
             + [f"CBP{number:05}C"]
         )
@@ -41,16 +40,12 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
 
 
 def rows() -> Iterator[Row]:
-    """Making an index of many skills, and asking it."""
-    skills = generated_skills(_SKILLS)
-    took = timed(lambda: SkillsIndex(skills), 3)
-    yield Row(f"index of {_SKILLS:,} skills", took, "<= 3000")
+    skills = _generate_skills()
+    yield Row(f"index of {_SKILLS:,} skills", timed(SkillsIndex, 3, skills), "<= 3000")
     index = SkillsIndex(skills)
-    common = "how do I check the values of a batch of orders"
     for what, query in (
         ("a rare word", "CBP07777C"),
         ("a part of an identifier", "BP0777"),
-        ("common words", common),
+        ("common words", "how do I check the values of a batch of orders"),
     ):
-        took = timed(lambda query=query: index.search(query), 50)  # type: ignore[misc]
-        yield Row(f"skill search: {what}", took, "<= 10")
+        yield Row(f"skill search: {what}", timed(index.search, 50, query), "<= 10")

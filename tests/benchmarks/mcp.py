@@ -1,4 +1,5 @@
-"""The MCP server's figures, through the official client over STDIO."""
+"""Figures of the MCP server, through the official client over STDIO: start, a round trip in both
+modes, many agents at once, and keys while they work."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from time import perf_counter
 from unittest.mock import patch
 
 from mcp import Client, StdioServerParameters
@@ -22,14 +23,14 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.sharing import ShareServer
 from mahtab_tui.settings.model import load_settings
-from tests.benchmarks.screen import BARE, OURS, echo_row, key_echo
-from tests.benchmarks.table import Row
+from tests.benchmarks.screen import BARE, echo_row, key_echo, our_terminal
+from tests.benchmarks.table import Row, since, timed_async
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import text_of
 
-MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
-PRIVATE = ["-m", "mahtab_tui", "mcp"]
-SHARED = [*PRIVATE, "--attach"]
+_MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
+_PRIVATE = ["-m", "mahtab_tui", "mcp"]
+SHARED = [*_PRIVATE, "--attach"]
 ROOT = Path(__file__).parents[2]
 AGENTS, EACH = 10, 100
 
@@ -47,22 +48,21 @@ async def _starts(args: list[str]) -> list[float]:
     """Milliseconds until `initialize` is answered."""
     took = []
     for _ in range(7):
-        start = time.perf_counter()
+        start = perf_counter()
         async with connected(args):
-            took.append((time.perf_counter() - start) * 1000)
+            took.append(since(start))
     return took
 
 
 async def _evals(args: list[str]) -> list[float]:
     """Milliseconds of ``1+1``, without the worker's start."""
-    took = []
     async with connected(args) as client:
-        await client.call_tool("eval", {"code": "1+1"})
-        for _ in range(300):
-            start = time.perf_counter()
+
+        async def work() -> None:
             await client.call_tool("eval", {"code": "1+1"})
-            took.append((time.perf_counter() - start) * 1000)
-    return took
+
+        await work()
+        return await timed_async(work, 300)
 
 
 async def _many_agents() -> tuple[float, int]:
@@ -79,9 +79,9 @@ async def _many_agents() -> tuple[float, int]:
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(SHARED)) for _ in range(AGENTS)]
         await clients[0].call_tool("eval", {"code": "seen = []"})
-        start = time.perf_counter()
+        start = perf_counter()
         await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
-        took = (time.perf_counter() - start) * 1000
+        took = since(start)
         code = "len(seen) - len(set(seen)), len(seen)"
         ended = await clients[0].call_tool("eval", {"code": code})
         if text_of(ended) != f"(0, {AGENTS * EACH})":
@@ -91,7 +91,7 @@ async def _many_agents() -> tuple[float, int]:
 
 @contextlib.contextmanager
 def _session() -> Iterator[None]:
-    """A session that agents can join, in a home and a folder of its own."""
+    """Open a session that agents can join, in a home folder of its own."""
     with (
         tempfile.TemporaryDirectory() as home,
         patch.dict(os.environ, HOME=home),
@@ -110,16 +110,15 @@ def _session() -> Iterator[None]:
 
 def _key_echo() -> Row:
     with tempfile.TemporaryDirectory() as home:
-        env, folder = {"HOME": home}, Path(home, "project")
+        folder = Path(home, "project")
         folder.mkdir()
         with (
-            Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal,
-            Terminal(BARE, env=env) as bare,
+            our_terminal(home, "--approval", "auto", cwd=folder) as terminal,
+            Terminal(BARE, env={"HOME": home}) as bare,
         ):
-            terminal.wait("idle")
             bare.wait("ready to type")
             command = [sys.executable, "-m", "tests.benchmarks.busy_agents"]
-            environment = {**os.environ, **env, "PYTHONPATH": str(ROOT)}
+            environment = {**os.environ, "HOME": home, "PYTHONPATH": str(ROOT)}
             with subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             ) as agents:
@@ -129,28 +128,25 @@ def _key_echo() -> Row:
                     terminal.pump(0.01)
                 echo = key_echo(terminal)
                 terminal.drawn = False
-                enough = threading.Event()
-                draining = threading.Thread(target=_drain, args=(terminal, enough))
+
+                def drain() -> None:
+                    while agents.poll() is None:
+                        terminal.pump(0.01)
+
+                draining = threading.Thread(target=drain)
                 draining.start()
                 baseline = key_echo(bare)
                 agents.stdin.close()
                 agents.wait()
-                enough.set()
                 draining.join()
     return echo_row(f"{AGENTS} agents work", echo, baseline, "bare app beside the same agents")
 
 
-def _drain(terminal: Terminal, enough: threading.Event) -> None:
-    while not enough.is_set():
-        terminal.pump(0.01)
-
-
 def rows() -> Iterator[Row]:
-    """Start, a round trip in both modes, many agents at once, keys beside them."""
-    minimal, ours = (asyncio.run(_starts(args)) for args in (MINIMAL, PRIVATE))
+    minimal, ours = (asyncio.run(_starts(args)) for args in (_MINIMAL, _PRIVATE))
     what = "MCP: start until initialize is answered"
     yield Row(what, ours, "<= 1.5 x the SDK's smallest server", minimal)
-    bare, took = (asyncio.run(_evals(args)) for args in (MINIMAL, PRIVATE))
+    bare, took = (asyncio.run(_evals(args)) for args in (_MINIMAL, _PRIVATE))
     yield Row("MCP: eval 1+1, private", took, "<= 3 ms", bare, "the smallest server's tool")
     with _session():
         yield Row("MCP: eval 1+1, shared", asyncio.run(_evals(SHARED)), "<= 6 ms", bare)

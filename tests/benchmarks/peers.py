@@ -1,5 +1,5 @@
-"""Installs other engines, each in an environment of its own because they exclude one another, and
-prints their figures beside ours."""
+"""Installs other engines, each in its own environment because they exclude one another, and prints
+their figures beside ours."""
 
 from __future__ import annotations
 
@@ -22,12 +22,8 @@ def main() -> None:
         python = _environment(name)
         print(f"\n{name}\n", flush=True)
         for arguments in (["tests.benchmarks", "recursion"], ["tests.benchmarks.quality", "1"]):
-            subprocess.run(
-                [python, "-m", *arguments],
-                cwd=_ROOT,
-                check=True,
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
-            )
+            environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+            subprocess.run([python, "-m", *arguments], cwd=_ROOT, check=True, env=environment)
 
 
 def _environment(engine: str) -> str:

@@ -1,4 +1,4 @@
-"""Cell of a person in the benchmark: it shows photos of noise, about as large as can be sent."""
+"""A cell that shows photos of noise, about as large as can be sent."""
 
 import os
 import struct

@@ -1,4 +1,5 @@
-"""The figures of searches: prepared answers, real sandboxes."""
+"""Figures of searches, with prepared answers and real sandboxes: turns, whole runs, sub-calls,
+depth, and a large text."""
 
 from __future__ import annotations
 
@@ -25,47 +26,40 @@ CALL = 0.05
 """Seconds of a sub-call."""
 
 
-def python(code: str) -> str:
-    """A model's answer."""
+def _block(code: str) -> str:
     return f"```python\n{code}\n```"
 
 
-def turns(count: int) -> Reply:
-    """A model that answers in its last turn."""
-
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        replies = sum(1 for message in messages if message.type == "ai")
-        return python(
-            "FINAL(1)" if replies == count - 1 else f"x{replies} = len(context)\nprint(x{replies})"
-        )
-
-    return reply
+def _turn(replies: int, count: int) -> str:
+    final = replies == count - 1
+    return _block("FINAL(1)" if final else f"x{replies} = len(context)\nprint(x{replies})")
 
 
-def five_turns(messages: list[dict[str, str]]) -> str:
-    """A function as a model, as the other engines have it."""
-    replies = sum(message["role"] == "assistant" for message in messages)
-    return python("FINAL(1)" if replies == 4 else f"x{replies} = len(context)\nprint(x{replies})")
+def _turns(count: int) -> Reply:
+    """Make a model that answers in its last turn."""
+    return lambda messages: _turn(sum(each.type == "ai" for each in messages), count)
 
 
-def waiting(code: str, *, child: str = "") -> Reply:
-    """A root that runs this code, and others that take their time; where `child` is given, they run
-    it after that."""
+def _five_turns(messages: list[dict[str, str]]) -> str:
+    """Answer as a function that takes plain messages, like the models of the other engines."""
+    return _turn(sum(each["role"] == "assistant" for each in messages), 5)
+
+
+def _waiting(code: str, child: str = "") -> Reply:
+    """Make a model whose root runs code; the other calls wait, and then run the code of a child."""
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
         if query_of(messages) == "what?":
-            return python(code)
+            return _block(code)
         await asyncio.sleep(CALL)
-        return python(child) if child else "read"
+        return _block(child) if child else "read"
 
     return reply
 
 
 def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> Callable[[], object]:
-    model, within = (
-        ScriptedModel(reply=reply),
-        Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits}),
-    )
+    model = ScriptedModel(reply=reply)
+    within = Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
 
     def run() -> None:
         answer = search.run("what?", text, model=model, limits=within, asking="run")
@@ -75,30 +69,29 @@ def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> C
 
 
 def rows() -> Iterator[Row]:
-    """Turns, whole runs, sub-calls, depth, and a large text."""
     search = Search(lambda record: None)
     try:
-        _running(search, turns(1))()
-        few, many = (_running(search, turns(count)) for count in (1, 11))
+        _running(search, _turns(1))()
+        few, many = (_running(search, _turns(count)) for count in (1, 11))
         turn = (median(timed(many, 25)) - median(timed(few, 25))) / 10
         yield Row("a turn, the model at once", turn)
         bare = asyncio.run(_bare_turn())
         own = (_work(many, 25) - _work(few, 25)) / 10 - bare
         note = "the sandbox's, in this process"
         yield Row("of it the engine's own work", own, "<= 2 ms", bare, note)
-        took = timed(_running(search, turns(5)), 15)
+        took = timed(_running(search, _turns(5)), 15)
         yield Row("a search of 5 turns, sandbox start included", took, "<= 40 ms")
-        took = timed(lambda: rlm("what?", TEXT, model=five_turns), 15)
+        took = timed(lambda: rlm("what?", TEXT, model=_five_turns), 15)
         yield Row("the same by rlm() with a function, as the engines below have", took)
         for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
             limits = {"max_depth": 1, "concurrency": concurrency, "max_calls": count + 2}
-            took = timed(_running(search, waiting(code), **limits), 3)
+            took = timed(_running(search, _waiting(code), **limits), 3)
             ideal = -(-count // concurrency) * CALL * 1_000
             what = f"{count:,} sub-calls of 50 ms, {concurrency} at a time"
             yield Row(what, took, reach, ideal, "ideal")
         code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
-        took = timed(_running(search, waiting(code, child=child), concurrency=8), 7)
+        took = timed(_running(search, _waiting(code, child), concurrency=8), 7)
         what = "8 children with code, one call of 50 ms each"
         yield Row(what, took, "<= 150 ms", CALL * 1_000, "ideal")
         yield from _large(search)
@@ -127,7 +120,7 @@ def _work(run: Callable[[], object], times: int) -> float:
 
 
 def _large(search: Search) -> Iterator[Row]:
-    run = _running(search, turns(1), TEXT * (100_000_000 // len(TEXT)))
+    run = _running(search, _turns(1), TEXT * (100_000_000 // len(TEXT)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield Row("100 MB, first turn", timed(run), "<= 1 s")
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024

@@ -1,46 +1,48 @@
-"""Runs these prepared searches with other engines, if they are installed."""
+"""Times the prepared searches with other installed engines."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
-from tests.benchmarks.rlms import Answerer, block, search_by_rlms
+from tests.benchmarks import engines
+from tests.benchmarks.engines import Answerer, rlms_block
 from tests.benchmarks.table import Row, timed
 
 _READY = "answer['content'] = str({})\nanswer['ready'] = True"
 
 
+def _code(turn: int, last: str) -> str:
+    return f"x{turn} = len(context)\nprint(x{turn})" if turn < 4 else last
+
+
 def rows(text: str, call: float) -> Iterator[Row]:
-    """Time of each installed engine: a search of 5 turns, and sub-calls of so many seconds each."""
-    if importlib.util.find_spec("rlm") is not None:
+    """Time a search of 5 turns, and sub-calls of so many seconds each."""
+    if engines.installed("rlm"):
         yield from _rlms(text, call)
-    if importlib.util.find_spec("dspy") is not None:
+    if engines.installed("dspy"):
         yield _dspy(text)
 
 
 def _rlms(text: str, call: float) -> Iterator[Row]:
     def five(turns: int, messages: Any) -> tuple[str, float]:
-        code = f"x{turns} = len(context)\nprint(x{turns})" if turns < 4 else _READY.format(1)
-        return block(code), 0.0
+        return rlms_block(_code(turns, _READY.format(1))), 0.0
 
     def twenty(turns: int, messages: Any) -> tuple[str, float]:
         if "part" in str(messages) and not turns:
             return "read", call
         calls = "found = llm_query_batched(['part'] * 20)\n"
-        return block(calls + _READY.format("len(found)")), 0.0
+        return rlms_block(calls + _READY.format("len(found)")), 0.0
 
     def eight(turns: int, messages: Any) -> tuple[str, float]:
         if "part" in str(messages):
-            return block(_READY.format(1)), call
+            return rlms_block(_READY.format(1)), call
         calls = "found = rlm_query_batched(['part'] * 8)\n"
-        return block(calls + _READY.format("len(found)")), 0.0
+        return rlms_block(calls + _READY.format("len(found)")), 0.0
 
     def took(answer: Answerer, times: int) -> list[float]:
         def run() -> None:
-            found = search_by_rlms(answer, text, "what?", max_concurrent_subcalls=8)
+            found = engines.search_by_rlms(answer, text, "what?", max_concurrent_subcalls=8)
             assert found.isdigit(), found
 
         return timed(run, times)
@@ -53,14 +55,10 @@ def _rlms(text: str, call: float) -> Iterator[Row]:
 
 
 def _dspy(text: str) -> Row:
-    dspy: Any = importlib.import_module("dspy")
-    codes = [*(f"x{turn} = len(context)\nprint(x{turn})" for turn in range(4)), "SUBMIT('1')"]
+    def run() -> None:
+        codes = (_code(turn, "SUBMIT('1')") for turn in range(5))
+        blocks = map(engines.dspy_block, codes)
+        found = engines.search_by_dspy(lambda prompt: next(blocks), text, "what?")
+        assert found == "1", found
 
-    def five() -> None:
-        prepared = dspy.utils.DummyLM([{"reasoning": "I look.", "code": code} for code in codes])
-        with dspy.context(lm=prepared):
-            search = dspy.RLM("context, query -> answer", interpreter_factory=dspy.LocalInterpreter)
-            found = search(context=text, query="what?")
-        assert found.answer == "1", found
-
-    return Row("dspy: a search of 5 turns, no sandbox", timed(five, 5))
+    return Row("dspy: a search of 5 turns, no sandbox", timed(run, 5))

@@ -1,52 +1,51 @@
-"""A kernel elsewhere, over a wire that needs 50 ms each way."""
+"""A remote kernel, over a connection that needs 50 ms each way.
+
+From the command to the first result, where the other machine has nothing of ours yet and where it
+has it; then cells.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from unittest.mock import patch
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
-from tests.benchmarks.screen import OURS, echo_row, key_echo
-from tests.benchmarks.table import Row, timed
-from tests.e2e.terminal import Terminal
+from tests.benchmarks.screen import echo_row, key_echo, our_terminal
+from tests.benchmarks.table import Row, since, timed
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.remote import Road
 
-DELAY = 50.0
+_DELAY = 50.0
 """Milliseconds each way."""
 
 
 def rows() -> Iterator[Row]:
-    """From the command to the first result, where nothing of ours is yet and where it is; then
-    cells."""
     with tempfile.TemporaryDirectory() as folder:
         road = Road(Path(folder))
-        road.delay(DELAY)
+        road.delay(_DELAY)
         try:
             took = timed(lambda: road.kernel().text("1 + 1"))
             yield Row("first result over 50 ms, nothing there", took, "<= 2,000 ms")
             took = timed(lambda: road.kernel().text("1 + 1"))
             yield Row("first result over 50 ms, again", took, "<= 1,000 ms")
             cells = road.kernel()
-            took = timed(lambda: cells.text("1 + 1"), 20)
-            yield Row("1+1 over 50 ms each way", took, "1 round trip", 2 * DELAY, "the wire")
+            took = timed(cells.text, 20, "1 + 1")
+            yield Row("1+1 over 50 ms each way", took, "1 round trip", 2 * _DELAY, "the wire")
             with tempfile.TemporaryDirectory() as home:
-                far, here = (_echo(home, *where) for where in (["--kernel", road.typed], []))
+                far, here = _echo(home, "--kernel", road.typed), _echo(home)
             yield echo_row("over 50 ms while a cell prints", far, here, "with a kernel here")
-            took = [_attach_again(road)]
-            yield Row("attached again over 50 ms, 10,000 variables listed", took)
+            yield Row("attached again over 50 ms, 10,000 variables listed", _attach_again(road))
         finally:
             road.close()
 
 
 def _echo(home: str, *where: str) -> list[float]:
-    with Terminal([*OURS, "demo", *where], env={"HOME": home}) as terminal:
-        terminal.wait("idle")
+    with our_terminal(home, *where) as terminal:
         terminal.enter("import time\nwhile True: print('a line of output'); time.sleep(0.02)")
         terminal.press("enter")
         terminal.wait("busy")
@@ -66,11 +65,11 @@ def _attach_again(road: Road) -> float:
         Cells(first, RecordingHost()).text("for n in range(10_000): globals()[f'v{n}'] = [n]")
         first.variables()
         first.close(leave=True)
-        start = time.perf_counter()
+        start = perf_counter()
         connected = attach_remote(noted_kernels("session")[0], lambda prompt, hidden: None)
         second = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session", connected))
         second.start(RecordingHost())
         assert len(second.variables()) >= 10_000
-        took = (time.perf_counter() - start) * 1000
+        took = since(start)
         second.close()
     return took

@@ -1,24 +1,22 @@
-"""The figures of sandboxes by themselves."""
+"""Figures of sandboxes alone: start, a turn there and back, memory, a large text."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
-from tests.benchmarks.table import Row
+from tests.benchmarks.table import Row, since, timed_async
 
 _LINE = "x" * 79 + "\n"
 _LARGE = 100 * 2**20
 
 
 class QuietNode:
-    """A node that wants nothing."""
-
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise RuntimeError(name)
 
@@ -26,8 +24,6 @@ class QuietNode:
 
 
 def rows() -> list[Row]:
-    """Start of the server and of a sandbox, a turn there and back, memory, a large text."""
-
     async def collect() -> list[Row]:
         sandboxes = ProcessSandboxes()
         try:
@@ -47,39 +43,32 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     async def turn(sandbox: ProcessSandbox, code: str) -> str:
         return (await sandbox.run(code, 60.0)).output
 
-    yield Row("fork server and its first sandbox", await _timed(start))
+    yield Row("fork server and its first sandbox", await timed_async(start))
     starts, closes = [], []
     for _ in range(40):
-        begun = time.perf_counter()
+        begun = perf_counter()
         sandbox = await start()
-        starts.append((time.perf_counter() - begun) * 1_000)
-        closes.append(await _timed(sandbox.close))
+        starts.append(since(begun))
+        closes += await timed_async(sandbox.close)
     yield Row("a sandbox: start, lock-down, probe", starts, "<= 9 ms")
     yield Row("closing it", closes)
     sandbox = await start()
-    turns = [await _timed(lambda: turn(sandbox, "1")) for _ in range(300)]
+    turns = await timed_async(lambda: turn(sandbox, "1"), 300)
     yield Row("a turn there and back", turns, "<= 2 ms")
     pid = int(await turn(sandbox, "import os; os.getpid()"))
     private = _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024
     yield Row("a sandbox's own memory", private, unit="MiB")
 
     large = Text.root(_LINE * (_LARGE // len(_LINE)))
-    begun = time.perf_counter()
+    begun = perf_counter()
     sandbox = await start(large)
     pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
-    took = (time.perf_counter() - begun) * 1_000
-    yield Row("100 MB: start and a search through all of it", took, "<= 1 s")
+    yield Row("100 MB: start and a search through all of it", since(begun), "<= 1 s")
     most = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
     yield Row("100 MB: most memory meanwhile", most, "<= 4 x", unit="x")
 
 
-async def _timed(work: Callable[[], Awaitable[object]]) -> float:
-    begun = time.perf_counter()
-    await work()
-    return (time.perf_counter() - begun) * 1_000
-
-
 def _memory(pid: int, file: str, field: str) -> int:
-    """Value that the system reports for a process, in KiB."""
+    """Read a value that the system reports of a process, in KiB."""
     lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field))

@@ -1,16 +1,17 @@
-"""The screen's figures, measured on a real pty: first picture, key echo under load, memory."""
+"""Figures of the screen on a real pty: first picture, key echo under load, memory."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 
 from tests.benchmarks.kernel import memory_mib
-from tests.benchmarks.table import Row
+from tests.benchmarks.table import Row, since
 from tests.e2e.terminal import DEADLINE, Terminal
 
 BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
@@ -33,20 +34,16 @@ _ANSWER = (
 
 
 def rows() -> Iterator[Row]:
-    """First picture, key echo, memory of the host."""
     with tempfile.TemporaryDirectory() as home:
-        env = {"HOME": home}
-        # In turns: the machine's own speed changes within seconds.
         bare, ours = [], []
-        for _ in range(11):
-            bare.append(_first_picture(BARE, "ready to type", env))
-            ours.append(_first_picture([*OURS, "demo"], "mahtab", env))
+        for _ in range(11):  # in turns: the machine's own speed changes within seconds
+            bare.append(_first_picture(BARE, "ready to type", home))
+            ours.append(_first_picture([*OURS, "demo"], "mahtab", home))
         yield Row("first picture", ours, "<= 1.5 x bare", bare)
-        baseline = bare_echo(env)
+        baseline = bare_echo(home)
         yield Row("key echo of the bare app", baseline)
         for load, code in _LOADS.items():
-            with Terminal([*OURS, "demo"], env=env) as terminal:
-                terminal.wait("idle")
+            with our_terminal(home) as terminal:
                 if code:
                     terminal.paste(code)
                     terminal.press("enter", "enter")
@@ -55,30 +52,39 @@ def rows() -> Iterator[Row]:
         replay = Path(home, "replay.jsonl")
         line = {"text": _ANSWER * 200, "repeat": True, "tokens_per_second": 200}
         replay.write_text(json.dumps(line), "utf-8")
-        with Terminal([*OURS, f"replay:{replay}"], env=env) as terminal:
-            terminal.wait("idle")
+        with our_terminal(home, model=f"replay:{replay}") as terminal:
             early = memory_mib(terminal.pid)
             terminal.enter("`hello")
             terminal.wait("list")
             late = memory_mib(terminal.pid)
             yield echo_row("the model streams", key_echo(terminal), baseline)
-        with Terminal(_SEARCHING, env=env) as terminal:
+        with Terminal(_SEARCHING, env={"HOME": home}) as terminal:
             terminal.wait("idle")
             yield echo_row("a search of 1,000 live calls streams", key_echo(terminal), baseline)
         yield Row("host memory, before the agent warms up", early, "<= 80 MiB", unit="MiB")
         yield Row("host memory, after", late, "<= 120 MiB", unit="MiB")
 
 
-def _first_picture(argv: list[str], seen: str, env: dict[str, str]) -> float:
-    start = time.perf_counter()
-    with Terminal(argv, env=env) as terminal:
+def _first_picture(argv: list[str], seen: str, home: str) -> float:
+    start = perf_counter()
+    with Terminal(argv, env={"HOME": home}) as terminal:
         terminal.wait(seen)
-        return (time.perf_counter() - start) * 1000
+        return since(start)
 
 
-def bare_echo(env: dict[str, str]) -> list[float]:
+@contextlib.contextmanager
+def our_terminal(
+    home: str, *options: str, model: str = "demo", cwd: Path | None = None
+) -> Iterator[Terminal]:
+    """Run the program in a terminal until its kernel is idle."""
+    with Terminal([*OURS, model, *options], cwd=cwd, env={"HOME": home}) as terminal:
+        terminal.wait("idle")
+        yield terminal
+
+
+def bare_echo(home: str) -> list[float]:
     """Milliseconds from each key to its echo in the bare application."""
-    with Terminal(BARE, env=env) as terminal:
+    with Terminal(BARE, env={"HOME": home}) as terminal:
         terminal.wait("ready to type")
         return key_echo(terminal)
 
@@ -94,15 +100,15 @@ def key_echo(terminal: Terminal) -> list[float]:
     for letter in _LETTERS:
         wanted = letter.encode()
         seen = len(terminal.raw)
-        start = time.perf_counter()
+        start = perf_counter()
         terminal.send(wanted)
         while terminal.raw.find(wanted, seen) < 0:
             terminal.pump(0.001)
-            if time.perf_counter() - start > DEADLINE:
+            if perf_counter() - start > DEADLINE:
                 raise AssertionError(f"A key was not echoed. The screen:\n{terminal.text}")
-        took.append((time.perf_counter() - start) * 1000)
-        settle = time.perf_counter() + 0.03
-        while time.perf_counter() < settle:
+        took.append(since(start))
+        settle = perf_counter() + 0.03
+        while perf_counter() < settle:
             terminal.pump(0.005)
     terminal.drawn = True
     return took

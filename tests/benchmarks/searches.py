@@ -1,7 +1,7 @@
 """Has a real model search long texts: ``python -m tests.benchmarks searches [--url URL] ...``.
 
-Each program gets the same model, through a proxy here that counts calls and tokens. `rlms` and `dspy` run in a Python of their own
-(``--peers PYTHON``, which has them installed).
+Each program gets the same model, through a proxy that counts calls and tokens. `rlms` and `dspy`
+run in the Python of ``--peers``, which has them installed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import subprocess
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from pydoc_data.topics import topics
 from random import Random
@@ -32,13 +32,14 @@ from urllib.parse import urlsplit
 
 from tests.benchmarks.answers.baseline import complete
 from tests.benchmarks.answers.run import find_model
+from tests.benchmarks.search_peers import __file__ as PEERS
+from tests.services import LocalServer
 
-MOST_WRITTEN = 1_000
-"""Tokens of one answer, for each program: a model at temperature 0 may repeat itself without end."""
-FIRST_PART = 4_000
+_MOST_WRITTEN = 1_000
+"""Tokens of one answer, because a model at temperature 0 may repeat itself without end."""
+_FIRST_PART = 4_000
 """Characters of the text that the direct call reads."""
-
-SHORT = 0.025
+_SHORT = 0.025
 """Share of the lines of a short text."""
 
 
@@ -58,7 +59,7 @@ def _task(name: str, question: str, text: str, answer: Any, returns: Any = None)
 
 
 def _log(random: Random, lines: int) -> list[str]:
-    """Make lines of a log: time, level, service, user, milliseconds."""
+    """Make a log: time, level, service, user, milliseconds."""
     made = []
     for number in range(lines):
         level = random.choices(("INFO", "WARN", "ERROR"), (90, 7, 3))[0]
@@ -132,7 +133,7 @@ def _order_tasks(share: float) -> Iterator[Task]:
 
 
 def _manual_tasks() -> Iterator[Task]:
-    """Facts in the language reference of Python, as pydoc has it."""
+    """Ask for facts in Python's language reference."""
     text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))[:300_000]
     method = "Which method {}? Answer with its name.".format
     entering = method("is called on entering the context of a with statement")
@@ -195,7 +196,7 @@ def _hop_tasks() -> Iterator[Task]:
 
 
 def _other_tasks() -> Iterator[Task]:
-    """Make searches in texts of other forms, which were added after the prompt had been written."""
+    """Make searches in texts of other forms, added after the prompt was written."""
     random = Random("others")
     paths, statuses = ("/cart", "/login", "/search", "/help"), (200, 404, 500)
     requests = [
@@ -212,13 +213,9 @@ def _other_tasks() -> Iterator[Task]:
     yield _task("other size", "What is the largest size of an answer for /help?", access, sent)
 
     teams, cities = ("Ops", "Sales", "Law"), ("Oslo", "Rome", "Lima")
+    choose = random.choice
     people = [
-        (
-            f"Person{n}",
-            random.choice(teams),
-            random.choice(cities),
-            random.randrange(30, 99) * 1_000,
-        )
+        (f"Person{n}", choose(teams), choose(cities), random.randrange(30, 99) * 1_000)
         for n in range(800)
     ]
     staff = "name;team;city;salary\n" + "".join(f"{';'.join(map(str, row))}\n" for row in people)
@@ -259,7 +256,7 @@ def _other_tasks() -> Iterator[Task]:
 
 
 def _judged_tasks() -> Iterator[Task]:
-    """Make questions about short texts as a whole, whose words are not in the text."""
+    """Make questions about short texts as a whole, with answers that are not in the text."""
     random = Random("letters")
     for number, label in enumerate(("positive", "negative", "positive", "negative")):
         lines = random.choices(_NEUTRAL, k=20)
@@ -305,7 +302,7 @@ _DISLIKED = (
 def tasks(*, short: bool = False) -> list[Task]:
     """Make the tasks. short: over texts that a model can read at once."""
     if short:
-        some = (*_log_tasks(SHORT), *_order_tasks(SHORT), *_judged_tasks())
+        some = (*_log_tasks(_SHORT), *_order_tasks(_SHORT), *_judged_tasks())
         return [task for task in some if task.answer]  # 0 is right by chance
     tuned = [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
     return [*tuned, *_other_tasks()]
@@ -329,42 +326,13 @@ def is_right(task: Task, answer: Any) -> bool:
     return task.answer.lower() in words.lower()
 
 
-@dataclass
-class Counts:
-    """Traffic of one search."""
-
-    calls: int = 0
-    read: int = 0
-    cached: int = 0
-    later_read: int = 0
-    """Tokens read by calls after the first."""
-    later_cached: int = 0
-    written: int = 0
-    repeated: int = 0
-    """Calls whose first block of code had been written before."""
-    blocks: set[str] = field(default_factory=set)
-
-    def add(self, usage: dict[str, Any], timings: dict[str, Any], words: str) -> None:
-        read = usage.get("prompt_tokens", 0)
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-        cached = cached or timings.get("cache_n", 0)
-        if self.calls:
-            self.later_read += read
-            self.later_cached += cached
-        self.calls += 1
-        self.read += read
-        self.cached += cached
-        self.written += usage.get("completion_tokens", 0)
-        if block := re.search(r"```\w*\n(.*?)(?:```|\Z)", words, re.DOTALL):
-            self.repeated += block[1].strip() in self.blocks
-            self.blocks.add(block[1].strip())
-
-
 class Proxy:
-    """Forwards requests to a server, and counts."""
+    """Forwards the requests of one search to a server, and counts."""
 
     def __init__(self, url: str, transcript: Path | None) -> None:
-        self.counts = Counts()
+        self.counts: Counter[str] = Counter()
+        """Calls, tokens, and calls whose first block of code had been written before."""
+        self._blocks: set[str] = set()
         self._ended = threading.Condition()
         self._running = 0
         self._connections: list[HTTPConnection] = []
@@ -389,13 +357,13 @@ class Proxy:
                         proxy._running -= 1
                         proxy._ended.notify_all()
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        server = LocalServer(Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{server.server_port}/v1"
 
     def wait(self, *, stop: bool) -> None:
-        """Wait until each call has been counted: an answer may come before its call has ended.
-        stop: have the server end them, whose program is gone."""
+        """Wait until all calls are counted, which may end after the answer. stop: end them first,
+        because their program is gone."""
         for connection in self._connections if stop else ():
             with contextlib.suppress(OSError, AttributeError):  # it has ended
                 connection.sock.shutdown(socket.SHUT_RDWR)
@@ -403,12 +371,14 @@ class Proxy:
             self._ended.wait_for(lambda: not self._running, 60)
 
     def forward(self, handler: BaseHTTPRequestHandler, data: bytes | None) -> None:
-        """Send a request on, and its reply back, line by line."""
+        """Forward a request, and its reply line by line."""
         target, body = self._url + handler.path.removeprefix("/v1"), None
         if data is not None:
             body = json.loads(data)
-            most = body.get("max_tokens") or body.pop("max_completion_tokens", None) or MOST_WRITTEN
-            body["max_tokens"], body["temperature"] = min(most, MOST_WRITTEN), 0
+            most = (
+                body.get("max_tokens") or body.pop("max_completion_tokens", None) or _MOST_WRITTEN
+            )
+            body["max_tokens"], body["temperature"] = min(most, _MOST_WRITTEN), 0
             if body.get("stream"):
                 body["stream_options"] = {"include_usage": True}
             data = json.dumps(body).encode()
@@ -437,15 +407,23 @@ class Proxy:
             for line in answer.splitlines()
             if line.startswith("data: {")
         ] or [json.loads(answer)]
-        usage: dict[str, Any] = {}
-        timings: dict[str, Any] = {}
-        words = ""
+        usage, timings, words = dict[str, Any](), dict[str, Any](), ""
         for reply in replies:
             usage = reply.get("usage") or usage
             timings = reply.get("timings") or timings
             for choice in reply.get("choices", ()):
                 words += (choice.get("delta") or choice.get("message") or {}).get("content") or ""
-        self.counts.add(usage, timings, words)
+        read = usage.get("prompt_tokens", 0)
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+        cached = cached or timings.get("cache_n", 0)
+        added = {"calls": 1, "read": read, "cached": cached}
+        added["written"] = usage.get("completion_tokens", 0)
+        if self.counts:
+            added |= {"later_read": read, "later_cached": cached}
+        if block := re.search(r"```\w*\n(.*?)(?:```|\Z)", words, re.DOTALL):
+            added["repeated"] = block[1].strip() in self._blocks
+            self._blocks.add(block[1].strip())
+        self.counts.update(added)
         if self._transcript is not None:
             with self._transcript.open("a") as file:
                 for message in body["messages"][-2:]:
@@ -455,7 +433,7 @@ class Proxy:
 
 def search_directly(proxy: Proxy, model: str, task: Task) -> Any:
     """Have the model read the first part of the text."""
-    words = f"{task.text[:FIRST_PART]}\n\n{task.question} Answer briefly."
+    words = f"{task.text[:_FIRST_PART]}\n\n{task.question} Answer briefly."
     message = {"role": "user", "content": words}
     reply = complete(proxy.url, {"model": model, "messages": [message]}, 600)
     return reply["choices"][0]["message"]["content"]
@@ -468,15 +446,8 @@ def search_by_ourselves(proxy: Proxy, model: str, task: Task, **options: Any) ->
     llm = get_llm(f"openai:{model}", base_url=proxy.url)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an answer in another form
-        answer = rlm(
-            task.question,
-            task.text,
-            returns=task.returns,
-            model=llm,
-            max_turns=8,
-            yes=True,
-            **options,
-        )
+        options |= {"returns": task.returns, "model": llm, "max_turns": 8, "yes": True}
+        answer = rlm(task.question, task.text, **options)
     return answer if answer.value is None else answer.value
 
 
@@ -484,9 +455,8 @@ def _by_peer(python: str, engine: str, seconds: float) -> Callable[[Proxy, str, 
     def search(proxy: Proxy, model: str, task: Task) -> Any:
         given = {"engine": engine, "url": proxy.url, "model": model}
         given |= {"question": task.question, "text": task.text}
-        script = Path(__file__).with_name("search_peers.py")
         done = subprocess.run(
-            [python, str(script)],
+            [python, PEERS],
             input=json.dumps(given),
             capture_output=True,
             text=True,
@@ -503,14 +473,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks searches", description=__doc__
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8080/v1")
-    parser.add_argument("--model", help="by default the first that the server lists")
-    parser.add_argument("--peers", metavar="PYTHON", help="a Python that has rlms and dspy")
-    parser.add_argument("--seconds", type=float, default=900, help="longest search of a peer")
-    parser.add_argument("--program", action="append", help="only this one; may be repeated")
-    parser.add_argument("--only", action="append", default=[], help="only tasks that begin so")
-    parser.add_argument("--short", action="store_true", help="texts of 4,000 characters")
-    parser.add_argument("--transcript", type=Path, help="a file to write all messages to")
+    add = parser.add_argument
+    add("--url", default="http://127.0.0.1:8080/v1")
+    add("--model", help="by default the first that the server lists")
+    add("--peers", metavar="PYTHON", help="a Python that has rlms and dspy")
+    add("--seconds", type=float, default=900, help="longest search of a peer")
+    add("--program", action="append", help="only this one; may be repeated")
+    add("--only", action="append", default=[], help="only tasks that begin so")
+    add("--short", action="store_true", help="texts of 4,000 characters")
+    add("--transcript", type=Path, help="a file to write all messages to")
     chosen = parser.parse_args(arguments)
     model = find_model(chosen.url, chosen.model)
     programs: dict[str, Callable[[Proxy, str, Task], Any]] = {
@@ -526,12 +497,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
-    right, seconds, sums = 0, [], Counts()
-    wanted = [
-        task
-        for task in tasks(short=chosen.short)
-        if not chosen.only or task.name.startswith(tuple(chosen.only))
-    ]
+    right, seconds, sums = 0, [], Counter[str]()
+    begins = tuple(chosen.only) or ""
+    wanted = [task for task in tasks(short=chosen.short) if task.name.startswith(begins)]
     for task in wanted:
         proxy = Proxy(chosen.url, chosen.transcript)
         began = time.monotonic()
@@ -547,18 +515,17 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         good = is_right(task, answer)
         right += good
         seconds.append(took)
-        for key in ("calls", "read", "cached", "later_read", "later_cached", "written", "repeated"):
-            setattr(sums, key, getattr(sums, key) + getattr(counts, key))
+        sums += counts
         shown = " ".join(str(answer).split())[:70]
         print(
-            f"{name:<11}{task.name:<15}{'right' if good else 'WRONG':<6}{counts.calls:>3} calls{counts.read:>7}"
-            f"{counts.written:>6}{took:>7.0f} s  {shown!r} [{task.answer}]",
+            f"{name:<11}{task.name:<15}{'right' if good else 'WRONG':<6}{counts['calls']:>3} calls{counts['read']:>7}"
+            f"{counts['written']:>6}{took:>7.0f} s  {shown!r} [{task.answer}]",
             flush=True,
         )
-    share = sums.later_cached / sums.later_read if sums.later_read else 0.0
+    share = sums["later_cached"] / (sums["later_read"] or 1)
     print(
-        f"{name}: {right} of {len(wanted)} right, {sums.calls} calls, {sums.read:,} tokens read ({sums.read - sums.cached:,} not from the "
-        f"cache; {share:.0%} cached from the second call on), {sums.written:,} written, {sums.repeated} blocks twice, "
+        f"{name}: {right} of {len(wanted)} right, {sums['calls']} calls, {sums['read']:,} tokens read ({sums['read'] - sums['cached']:,} not from the "
+        f"cache; {share:.0%} cached from the second call on), {sums['written']:,} written, {sums['repeated']} blocks twice, "
         f"{statistics.median(seconds):.0f} s median, {sum(seconds):.0f} s",
         flush=True,
     )

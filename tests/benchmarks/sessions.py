@@ -1,4 +1,4 @@
-"""The figures of saved sessions: how long finding one takes, and what the index costs."""
+"""Figures of saved sessions: how long it takes to find one among many, and the index's cost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,20 +34,14 @@ class _Texts:
             "".join(self._chance.choices("etaoinshrdlcumwfgypbvk", k=self._chance.randint(3, 11)))
             for _ in range(40_000 - len(_COMMON))
         ]
-        self._weights = []
-        total = 0.0
-        for rank in range(len(self._words)):
-            total += 1 / (rank + 3)
-            self._weights.append(total)
+        self._weights = list(accumulate(1 / (rank + 3) for rank in range(len(self._words))))
 
     def words(self, count: int) -> str:
         return " ".join(self._chance.choices(self._words, cum_weights=self._weights, k=count))
 
     def code(self) -> str:
-        names = self._chance.choices(self._words, cum_weights=self._weights, k=6)
-        return "{0} = frame.groupby('{1}')['{2}'].mean()\nprint({0}.sort_values('{3}').head())\n{4} = {0} * {5!r}".format(
-            *names
-        )
+        form = "{0} = frame.groupby('{1}')['{2}'].mean()\nprint({0}.sort_values('{3}').head())\n{4} = {0} * {5!r}"
+        return form.format(*self.words(6).split())
 
     def table(self) -> str:
         return "\n".join(
@@ -79,36 +74,30 @@ def _write(path: Path, texts: _Texts) -> None:
         for number in range(_SESSIONS):
             with transaction(connection):
                 name = f"{number:08x}"
-                connection.execute(
-                    "insert into session values (?, 'study', ?, ?, ?, ?)",
-                    (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"),
-                )
+                row = (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first")
+                connection.execute("insert into session values (?, 'study', ?, ?, ?, ?)", row)
                 rows = [
                     (name, each.time, each.tag, json.dumps(encode(each)), each.text)
                     for each in texts.session()
                 ]
                 if number % 100 == 7:
                     rows[3] = (*rows[3][:4], f"zanzibar{number} {rows[3][4]}")
-                connection.executemany(
-                    "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)",
-                    rows,
-                )
+                insert = "insert into record (session, time, tag, attrs, text) values "
+                connection.executemany(f"{insert}(?, ?, ?, ?, ?)", rows)
 
 
 def rows() -> Iterator[Row]:
-    """Finding a session among many."""
     with tempfile.TemporaryDirectory() as folder:
         path, texts = Path(folder) / "sessions.db", _Texts()
         _write(path, texts)
         before = path.stat().st_size / 1e6
-        (took,) = timed(lambda: catch_up(path, 3600.0))
+        (indexed,) = timed(catch_up, 1, path, 3600.0)
         index = path.with_name("sessions-words.db")
         with closing(sqlite3.connect(index)) as connection:
             connection.execute("pragma wal_checkpoint(truncate)")
         what = f"index of {_SESSIONS:,} sessions of 200 records: time"
-        yield Row(
-            what, took / 1000, note=f"{1e3 * took / _SESSIONS / 200:.0f} us a record", unit="s"
-        )
+        note = f"{1e3 * indexed / _SESSIONS / 200:.0f} us a record"
+        yield Row(what, indexed / 1000, note=note, unit="s")
         size = index.stat().st_size / 1e6
         yield Row("its size", size, "< the records", before, "the records", "MB")
         for what, *typed in (
@@ -122,14 +111,12 @@ def rows() -> Iterator[Row]:
             ("nothing", "zanzibar7007 zanzibar107"),
             ("a common word in one folder of 100", "frame groupb", "/data/7"),
         ):
-            found = timed(lambda typed=typed: find_sessions(path, *typed), 20)  # type: ignore[misc]
-            yield Row(f"finding {what}", found, "<= 100")
-        yield Row(
-            "listing the newest 50", timed(lambda: list_sessions(path, limit=50), 20), "<= 100"
-        )
+            yield Row(f"finding {what}", timed(find_sessions, 20, path, *typed), "<= 100")
+        took = timed(lambda: list_sessions(path, limit=50), 20)
+        yield Row("listing the newest 50", took, "<= 100")
         store = SqliteStore(path, "appended", name="study", project="/p")
         added = (record for _ in range(5) for record in texts.session())
-        stored = [timed(lambda record=record: store.append(record))[0] for record in added]  # type: ignore[misc]
+        stored = [timed(store.append, 1, record)[0] for record in added]
         store.close()
         note = f"mean {fmean(stored):.2f}, longest {max(stored):.0f}"
         yield Row("appending a record", stored, note=note)

@@ -1,18 +1,15 @@
-"""One way of timing and one table for all figures."""
+"""Times work, and prints all figures as one table."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from statistics import median
+from time import perf_counter
 from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One figure, its baseline from the same run, and what is to be reached.
-
-    Of several values the median counts.
-    """
+    """A figure (the median of its values), a baseline from the same run, and the goal."""
 
     what: str
     values: float | Sequence[float]
@@ -22,26 +19,40 @@ class Row(NamedTuple):
     unit: str = "ms"
 
 
-def timed(work: Callable[[], object], times: int = 1) -> list[float]:
+def since(start: float) -> float:
+    """Milliseconds since a time that `perf_counter` gave."""
+    return (perf_counter() - start) * 1000
+
+
+def timed(work: Callable[..., object], times: int = 1, *args: object) -> list[float]:
     """Milliseconds of each of several runs."""
     took = []
     for _ in range(times):
-        start = time.perf_counter()
-        work()
-        took.append((time.perf_counter() - start) * 1000)
+        start = perf_counter()
+        work(*args)
+        took.append(since(start))
+    return took
+
+
+async def timed_async(work: Callable[[], Awaitable[object]], times: int = 1) -> list[float]:
+    took = []
+    for _ in range(times):
+        start = perf_counter()
+        await work()
+        took.append(since(start))
     return took
 
 
 def timed_in_turns(
     times: int, one: Callable[[], object], other: Callable[[], object]
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds of both, in turns: whatever else the machine does slows both down."""
+    """Milliseconds of both, in turns, so that other load slows both down."""
     pairs = [(timed(one)[0], timed(other)[0]) for _ in range(times)]
     return [each for each, _ in pairs], [each for _, each in pairs]
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """Print a line for each row as it is measured; the 99th percentile where it means something."""
+    """Print each row as soon as it is measured, with the 99th percentile of 20 values or more."""
     line = "{:<58} {:>10} {:<4} {:>8} {:>10} {:>7}  {:<34} {}"
     print(line.format("what", "median", "", "p99", "baseline", "ratio", "reach", ""))
     for row in rows:

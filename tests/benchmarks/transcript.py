@@ -1,4 +1,4 @@
-"""The transcript's figures: what one more entry costs."""
+"""Figures of the transcript: one cell more, at few and at many entries, and a long output, whole."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.screens.output import PagerScreen
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
-from tests.benchmarks.table import Row, timed
-from tests.records import made
+from tests.benchmarks.table import Row, since, timed
+from tests.tui.editor_app import ThemedApp
 from tests.tui.transcript_app import NotedPort
 
 _FEW, _MANY, _TIMES = 100, 100_000, 200
@@ -28,30 +29,15 @@ _LINES = 1_000_000
 
 
 def _cell(cell: int) -> list[Record]:
-    about = {"cell": cell, "party": "you"}
-    ended = {**about, "status": "ok", "duration": 0.01, "kinds": [["stdout", 8]]}
-    return [
-        made(tags.USER_REPL_IN, f"print({cell})", about, 1.0),
-        made(tags.USER_REPL_OUT, "a line.\n", ended, 1.0),
-    ]
+    about: dict[str, Any] = {"cell": cell, "party": "you", "time": 1.0}
+    ended: dict[str, Any] = {"status": "ok", "duration": 0.01, "kinds": (("stdout", 8),)}
+    code = records.UserReplIn(f"print({cell})", **about)
+    return [code, records.UserReplOut("a line.\n", **about, **ended)]
 
 
-class _PagerApp(App[None]):
-    """Something under the pager."""
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(MAHTAB)
-
-
-class _TranscriptApp(_PagerApp):
-    """The pane alone."""
-
+class _TranscriptApp(ThemedApp):
     def compose(self) -> ComposeResult:
         yield TranscriptPane(NotedPort())
-
-    def on_mount(self) -> None:
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
 
 
 async def _append(entries: int) -> list[float]:
@@ -64,22 +50,20 @@ async def _append(entries: int) -> list[float]:
         gc.collect()
         took = []
         for cell in range(entries, entries + _TIMES):
-            added = _cell(cell)
-            took += timed(lambda added=added: pane.fold(added))  # type: ignore[misc]
+            took += timed(pane.fold, 1, _cell(cell))
             await asyncio.sleep(0)
         return took
 
 
 async def _open(store: SqliteStore) -> float:
     """Milliseconds from asking for a long output until its first line is seen."""
-    app = _PagerApp(css_path=list(style_sheets()))
+    app = ThemedApp(css_path=style_sheets())
     async with app.run_test(size=(120, 40)) as pilot:
         client = InspectorClient(ProcessKernel())
         output = "Output of cell 1", "cell-1.txt", lambda: store.output(1)
         screen = PagerScreen(*output, client, Path.cwd())
         await pilot.pause()
-        loop = asyncio.get_running_loop()
-        start = loop.time()
+        start = perf_counter()
         app.push_screen(screen)
         while not (
             screen.is_mounted
@@ -88,20 +72,18 @@ async def _open(store: SqliteStore) -> float:
             and "line 0" in view.render_line(0).text
         ):
             await asyncio.sleep(0.001)
-        return (loop.time() - start) * 1000
+        return since(start)
 
 
 def rows() -> Iterator[Row]:
-    """One cell more, at few and at many entries; a long output, whole."""
     few, many = (asyncio.run(_append(entries)) for entries in (_FEW, _MANY))
     yield Row(f"transcript append at {_MANY:,} entries", many, f"<= 1.2 x at {_FEW}", few)
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
-        text = "".join(
-            f"\x1b[32mline {number}\x1b[0m of a long output\n" for number in range(_LINES)
-        )
-        store.append(made(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
-        store.append(made(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
+        line = "\x1b[32mline {}\x1b[0m of a long output\n"
+        text = "".join(map(line.format, range(_LINES)))
+        store.append(records.UserReplIn("long()", cell=1, time=1.0))
+        store.append(records.UserReplOut(text, cell=1, status="ok", time=1.0))
         took = [asyncio.run(_open(store)) for _ in range(3)]
         store.close()
     yield Row(f"pager with {_LINES:,} coloured lines", took, "<= 1,000")

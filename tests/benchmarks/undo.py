@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from mahtab_tui.kernel.process import ProcessKernel
@@ -23,16 +22,15 @@ _CHANGES = {
 
 
 class _Numbered:
-    """Cells with numbers, in a kernel that can undo some."""
+    """Numbers the cells of a kernel that keeps so many undo steps."""
 
     def __init__(self, steps: int) -> None:
         self.kernel = ProcessKernel(undo_steps=steps, undo_memory=4096)
         self.kernel.start(RecordingHost())
-        self._numbers = itertools.count(1)
         self.last = 0
 
     def run(self, code: str, lock: Lock | None = None) -> None:
-        self.last = next(self._numbers)
+        self.last += 1
         result = self.kernel.execute(
             code, cell=self.last, on_output=lambda kind, text: None, lock=lock
         )
@@ -43,8 +41,6 @@ class _Numbered:
 
 
 def rows() -> Iterator[Row]:
-    """Cells without undo, with it and in a locked fork, in an empty namespace and with a gigabyte;
-    undo of a frame of 100 MB."""
     without, with_undo = _Numbered(0), _Numbered(20)
 
     def compared(what: str, code: str, times: int, reach: str) -> Row:
@@ -64,14 +60,13 @@ def rows() -> Iterator[Row]:
         live, locked = timed_in_turns(
             10, lambda: with_undo.run(code), lambda: with_undo.run(code, "keep")
         )
-        yield Row(
-            f"{code} in a locked fork, {large}", locked, "<= 60 ms more", live, "in the kernel"
-        )
+        what = f"{code} in a locked fork, {large}"
+        yield Row(what, locked, "<= 60 ms more", live, "in the kernel")
         for what, code in _CHANGES.items():
             previews, undos, redos = [], [], []
             for _ in range(5):
                 with_undo.run(code)
-                previews += timed(lambda: with_undo.kernel.preview_undo(with_undo.last))
+                previews += timed(with_undo.kernel.preview_undo, 1, with_undo.last)
                 undos += timed(with_undo.undo)
                 redos += timed(with_undo.kernel.redo)
                 with_undo.undo()

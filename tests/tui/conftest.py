@@ -1,4 +1,4 @@
-"""The whole application over records, for tests."""
+"""Fixtures of the whole application over records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.filter import LineFilter
 from textual.geometry import Region
 from textual.notifications import Notification
-from textual.screen import Screen
+from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
@@ -30,6 +30,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
+from tests.tui.inspecting import Inspect, looking_at
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import MakeApp, ScriptedSession
 
@@ -56,8 +57,7 @@ def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def sheets_parsed_once() -> Iterator[None]:
-    """A style sheet is parsed once for all applications, and a rule's hash, asked for millions of
-    times, is an object's."""
+    """Parse each style sheet once for all applications, and hash rules by identity."""
     parse = Stylesheet._parse_rules
     known: dict[object, list[RuleSet]] = {}
 
@@ -73,67 +73,46 @@ def sheets_parsed_once() -> Iterator[None]:
         yield
 
 
-class _Nothing:
-    def get(self, key: object) -> None:
-        """Nothing is known."""
-
+class _NoCache(dict[object, object]):
     def __setitem__(self, key: object, value: object) -> None:
-        """Nothing is kept."""
+        """Stay empty."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def strips_without_caches() -> Iterator[None]:
-    """The seven caches of a line take a sixth of the time of a test, which draws it once or
-    twice."""
-    nothing = _Nothing()
+    """Make no caches for lines that are drawn once or twice: they cost a sixth of a test's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strip, "FIFOCache", lambda maxsize: nothing)
+        patch.setattr(strip, "FIFOCache", lambda maxsize: _NoCache())
         yield
 
 
 @pytest.fixture(autouse=True)
 def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw lines, but no whole screens, which take a fifth of a test's time; unless it is marked
-    `terminal`."""
+    """Draw lines but no whole screens, which cost a fifth of a test's time, unless the test is
+    marked `terminal`."""
     if request.node.get_closest_marker("terminal"):
         return
     update, filters = Compositor.render_update, Widget.get_line_filters
     unseen = False
 
-    def render_update(
-        compositor: Compositor,
-        full: bool = False,
-        screen_stack: list[Screen[Any]] | None = None,
-        simplify: bool = False,
-    ) -> Any:
+    def render_update(compositor: Compositor, full: bool = False, **options: Any) -> Any:
         nonlocal unseen
         if full:
-            return update(compositor, full, screen_stack, simplify)
-        visible_screen_stack.set(screen_stack or [])
-        changed = (
-            Region.from_union(list(compositor._dirty_regions))
-            if compositor._dirty_regions
-            else None
-        )
+            return update(compositor, full, **options)
+        visible_screen_stack.set(options.get("screen_stack") or [])
+        changed, unseen = list(compositor._dirty_regions), True
         compositor._dirty_regions.clear()
-        unseen = True
         try:
-            for _ in (
-                compositor._get_renders(changed.intersection(compositor.size.region))
-                if changed
-                else ()
-            ):
-                pass
+            if changed:
+                visible = Region.from_union(changed).intersection(compositor.size.region)
+                list(compositor._get_renders(visible))
         finally:
             unseen = False
         return None
 
     def get_line_filters(widget: Widget) -> Sequence[LineFilter]:
-        return (
-            [each for each in filters(widget) if isinstance(each, TextOnly)]
-            if unseen
-            else filters(widget)
-        )
+        found = filters(widget)
+        return [each for each in found if isinstance(each, TextOnly)] if unseen else found
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
     monkeypatch.setattr(Widget, "get_line_filters", get_line_filters)
@@ -141,7 +120,7 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
-    """The application over a session that was never started."""
+    """Make applications over sessions that were never started."""
     sessions: list[ScriptedSession] = []
 
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
@@ -159,10 +138,22 @@ def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
         session.close()
 
 
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app()
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        yield pilot
+
+
 @pytest.fixture(scope="module")
-def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSession]:
-    """A session with a kernel, shared by a module's tests."""
-    with contextlib.chdir(tmp_path_factory.mktemp("looked_into")):
+def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSession]:
+    """A session with a kernel, for all tests of a module."""
+    with contextlib.chdir(tmp_path_factory.mktemp("inspected")):
         session = ScriptedSession(load_settings(model="demo"), [])
         session.start_kernel()
     yield session
@@ -170,8 +161,9 @@ def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSe
 
 
 @pytest.fixture
-def screens_app(looked_into: ScriptedSession) -> Callable[[], SessionScreensApp]:
-    return lambda: SessionScreensApp(looked_into)
+def inspect(inspected: ScriptedSession) -> Inspect:
+    """Open the inspector, given code, a name and a size, over a shared session."""
+    return lambda *given: looking_at(SessionScreensApp(inspected), *given)
 
 
 @pytest.fixture
@@ -186,8 +178,7 @@ def mine(home: Path) -> Path:
 
 @pytest.fixture
 def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    allowed = threading.Event()
-    fsync = os.fsync
+    allowed, fsync = threading.Event(), os.fsync
 
     def slow(handle: int) -> None:
         allowed.wait(60)

@@ -1,4 +1,4 @@
-"""A terminal with graphics, as far as the overlay knows it, that keeps what it was told to draw."""
+"""A stand-in for a terminal with graphics, which records all that it draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SENT = re.compile(
 
 
 class GraphicsTerminal:
-    """Says that it has a protocol once it was asked."""
+    """It reports its protocol only after a query."""
 
     def __init__(self, protocol: Protocol = "kitty") -> None:
         self.answers = TerminalAnswers()
@@ -30,13 +30,13 @@ class GraphicsTerminal:
         self.asked = 0
         self.sent: list[str] = []
         self.stored: set[str] = set()
-        """The numbers of Kitty's pictures."""
+        """Numbers of Kitty's pictures."""
         self.standing: dict[tuple[str, str], Region] = {}
-        """Kitty's placements, on the cells that they fill."""
+        """Cells of Kitty's placements."""
         self.cut: dict[tuple[str, str], tuple[int, int]] = {}
-        """The first line and the height of their pixels."""
+        """First line and height of their pixels."""
         self.drawn: list[Region] = []
-        """All that came by Sixel."""
+        """Cells of Sixel's pictures."""
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
         self.asked += 1
@@ -55,14 +55,11 @@ class GraphicsTerminal:
             if found["y"]:
                 x, y = int(found["x"]) - 1, int(found["y"]) - 1
             elif found["width"]:
-                self.drawn.append(
-                    Region(
-                        x,
-                        y,
-                        -(-int(found["width"]) // CELL[0]),
-                        -(-int(found["height"]) // CELL[1]),
-                    )
+                columns, rows = (
+                    -(-int(found["width"]) // CELL[0]),
+                    -(-int(found["height"]) // CELL[1]),
                 )
+                self.drawn.append(Region(x, y, columns, rows))
             elif found["keys"]:
                 self._kitty(dict(key.split("=") for key in found["keys"].split(",")), x, y)
 
@@ -85,8 +82,8 @@ class GraphicsTerminal:
     def misplaced(self, app: App[Any]) -> list[Region]:
         """Return the regions of pictures over cells that show none."""
         lines = [strip.text for strip in app.screen._compositor.render_strips()]
-        return [
-            region
-            for region in self.standing.values()
-            if any(set(lines[y][region.x : region.right]) != {"▀"} for y in region.line_range)
-        ]
+
+        def shows(region: Region) -> bool:
+            return all(set(lines[y][region.x : region.right]) == {"▀"} for y in region.line_range)
+
+        return [region for region in self.standing.values() if not shows(region)]

@@ -1,12 +1,11 @@
-"""The inspector over a real kernel."""
+"""Helpers for tests of the inspector over a real kernel."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -16,7 +15,7 @@ from tests.tui.editor_app import screen_text, until
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import drawn
 
-MakeApp = Callable[..., MahtabApp | SessionScreensApp]
+Inspect = Callable[..., AbstractAsyncContextManager[Pilot[int]]]
 
 
 def inspector(pilot: Pilot[int]) -> InspectorScreen:
@@ -25,17 +24,31 @@ def inspector(pilot: Pilot[int]) -> InspectorScreen:
 
 
 def shown(pilot: Pilot[int], part: str) -> str:
-    whose = "viewing" if part == "status" else "inspector"
-    return str(inspector(pilot).query_one(f"#{whose}-{part}", Static).content)
+    widget = f"#{'viewing' if part == 'status' else 'inspector'}-{part}"
+    return str(inspector(pilot).query_one(widget, Static).content)
 
 
 def lines(pilot: Pilot[int]) -> list[str]:
     return screen_text(pilot).splitlines()
 
 
-def ran(app: App[int]) -> list[str]:
-    cells: list[str] = app.__dict__.setdefault("cells_of_inspector", [])
+def ran(pilot: Pilot[int]) -> list[str]:
+    """Cells that the inspector has run."""
+    cells: list[str] = pilot.app.__dict__.setdefault("cells_of_inspector", [])
     return cells
+
+
+async def cell(pilot: Pilot[int], code: str) -> str:
+    """Run a cell, and return its output."""
+    assert isinstance(pilot.app, MahtabApp | SessionScreensApp)
+    return (await asyncio.to_thread(pilot.app.session.cells.run, code)).output
+
+
+async def exported(pilot: Pilot[int], then: str) -> str:
+    """Wait for the cell that the inspector runs, and run it with more code."""
+    await until(pilot, lambda: bool(ran(pilot)))
+    (export,) = ran(pilot)
+    return await cell(pilot, f"{export}\n{then}")
 
 
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
@@ -43,9 +56,9 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
     if isinstance(app, MahtabApp):
         await drawn(pilot)
         await asyncio.to_thread(app.session.start_kernel)
+    await cell(pilot, code)
     assert isinstance(app, MahtabApp | SessionScreensApp)
-    await asyncio.to_thread(app.session.cells.run, code)
-    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(app).append))
+    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(pilot).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 
@@ -59,10 +72,7 @@ async def looking_at(
 
 
 async def reads(pilot: Pilot[int], *wanted: str) -> None:
-    def there() -> bool:
-        return all(part in "\n".join(lines(pilot)) for part in wanted)
-
     try:
-        await until(pilot, there)
+        await until(pilot, lambda: all(part in screen_text(pilot) for part in wanted))
     except AssertionError:
-        raise AssertionError(f"{wanted} did not come: " + "\n".join(lines(pilot))) from None
+        raise AssertionError(f"{wanted} not shown in time: {screen_text(pilot)}") from None

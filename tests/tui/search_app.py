@@ -1,4 +1,4 @@
-"""The recursion pane alone, over records, at a time that stands still."""
+"""The search pane over records, with a fixed clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tui.search_story import START
 
 
 class RecordingControl:
-    """Keeps what it was asked for; gives a text of numbered lines."""
+    """Records its calls; its text has numbered lines."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -35,7 +35,7 @@ class RecordingControl:
 
 
 LINE = 64
-"""Characters of each line of the text, with its end."""
+"""Characters of a line of the text, with its end."""
 
 
 def text_of(start: int, end: int) -> str:
@@ -45,11 +45,9 @@ def text_of(start: int, end: int) -> str:
 
 
 def line_of(number: int) -> str:
-    kind = (
-        "ERROR db.pool  checkout timed out"
-        if number % 37 == 0
-        else "INFO  web.api  200 route=/orders"
-    )
+    kind = "INFO  web.api  200 route=/orders"
+    if number % 37 == 0:
+        kind = "ERROR db.pool  checkout timed out"
     time = f"2026-03-29T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}Z"
     return f"{time} {kind}{number:>{LINE - 2 - len(time) - len(kind)}}\n"
 

@@ -1,8 +1,9 @@
-"""A recursive search as records, always the same: what failed in a log of 20 MB, and why."""
+"""Records of a recursive search, always the same: what failed in a log of 20 MB, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from mahtab_tui.bus.records import Record
@@ -10,7 +11,7 @@ from tests import tags
 from tests.records import made
 
 START = 1_000_000.0
-"""When it begins, in seconds since the epoch."""
+"""Its start, in seconds since the epoch."""
 CHARS = 20_431_118
 QUERY = "What failed on 2026-03-29, and why?"
 
@@ -45,10 +46,17 @@ ANSWER = (
     "- 03:14:07 the pool is exhausted; `/orders` answers 502\n"
     "- 03:55:40 the job is killed by hand, errors end\n"
 )
-_SEEN = "errors from 02:58 to 04:41; before the first one `job=monthly-close` begins"
+_SEARCHES = "I'll look for the hours in question."
+_NOTHING = "no failure in this part"
+
+
+def _fence(code: str) -> str:
+    return f"```python\n{code}\n```\n"
 
 
 class Scribe:
+    """Writes the events of one search, at times of its own."""
+
     def __init__(self, tree: str = "t1") -> None:
         self.tree = tree
         self.now = START
@@ -67,14 +75,10 @@ class Scribe:
 
     def begin(self, node: str, query: str, **attrs: Any) -> Record:
         parent = node.rpartition(".")[0] or None
-        given = {
-            "kind": "rlm",
-            "model": "sonnet" if parent is None else "haiku",
-            "chars": 0,
-            "spans": [],
-            **attrs,
-        }
-        return self.call(node, "begin", query, parent=parent, depth=node.count("."), **given)
+        usual: dict[str, Any] = {"kind": "rlm", "chars": 0, "spans": []}
+        usual["model"] = "haiku" if parent else "sonnet"
+        about = {"parent": parent, "depth": node.count("."), **usual, **attrs}
+        return self.call(node, "begin", query, **about)
 
     def thinks(self, node: str, turn: int, *pieces: str, turns: int = 10) -> Iterator[Record]:
         yield self.call(node, "turn", turn=turn, turns=turns)
@@ -87,50 +91,30 @@ class Scribe:
         turn: int,
         words: str,
         tokens: int = 1400,
-        cost: float | None = 0.0031,
+        cost: float = 0.0031,
         **attrs: Any,
     ) -> Iterator[Record]:
         yield self.event(tags.RLM_CHAT, node, words, turn=turn, **attrs)
-        usage: dict[str, Any] = {
-            "model": "haiku",
-            "input_tokens": tokens,
-            "output_tokens": tokens // 8,
-            "cost": cost,
-            "source": "rlm",
-        }
-        yield self.event(tags.USAGE, node, turn=turn, **usage)
+        used = {"input_tokens": tokens, "output_tokens": tokens // 8, "cost": cost}
+        yield self.event(tags.USAGE, node, turn=turn, model="haiku", source="rlm", **used)
+
+    def runs(self, node: str, turn: int, code: str) -> Record:
+        return self.event(tags.RLM_REPL_IN, node, code, turn=turn)
+
+    def prints(
+        self, node: str, turn: int, output: str, duration: float, *, chars: int = 0, **attrs: Any
+    ) -> Record:
+        about = {"status": "ok", "chars": chars or len(output), "duration": duration, **attrs}
+        return self.event(tags.RLM_REPL_OUT, node, output, turn=turn, **about)
 
     def turn(
-        self,
-        node: str,
-        turn: int,
-        words: str,
-        code: str,
-        output: str,
-        *,
-        status: str = "ok",
-        wait: float = 0.3,
+        self, node: str, turn: int, words: str, code: str, output: str, *, status: str = "ok"
     ) -> Iterator[Record]:
-        answer = f"{words}\n\n```python\n{code}\n```\n"
-        yield from self.thinks(
-            node,
-            turn,
-            words[: len(words) // 2],
-            words[len(words) // 2 :],
-            f"\n\n```python\n{code}\n```\n",
-        )
-        yield from self.answers(node, turn, answer, cut=turn == 1)
-        yield self.event(tags.RLM_REPL_IN, node, code, turn=turn)
-        yield self.event(
-            tags.RLM_REPL_OUT,
-            node,
-            output,
-            turn=turn,
-            wait=wait,
-            status=status,
-            duration=wait,
-            chars=len(output),
-        )
+        half, end = len(words) // 2, f"\n\n{_fence(code)}"
+        yield from self.thinks(node, turn, words[:half], words[half:], end)
+        yield from self.answers(node, turn, words + end, cut=turn == 1)
+        yield self.runs(node, turn, code)
+        yield self.prints(node, turn, output, 0.3, wait=0.3, status=status)
 
     def final(self, node: str, text: str, state: str = "done", **attrs: Any) -> Record:
         return self.event(tags.RLM_FINAL, node, text, state=state, **attrs)
@@ -142,158 +126,88 @@ def span_of(part: int, parts: int = 10, start: int = 0, end: int = CHARS) -> lis
 
 
 def beginning(scribe: Scribe) -> Iterator[Record]:
-    """The root looks around, and hands ten parts down."""
+    """The root explores the text, and makes ten sub-calls."""
     yield scribe.begin("1", QUERY, chars=CHARS, spans=[[0, CHARS]], cell=5, source="log")
-    yield from scribe.turn(
-        "1",
-        1,
-        "I'll look at the beginning and count the errors of that day first.",
-        EXPLORE,
-        EXPLORED,
-    )
-    yield from scribe.thinks(
-        "1",
-        2,
+    words = "I'll look at the beginning and count the errors of that day first."
+    yield from scribe.turn("1", 1, words, EXPLORE, EXPLORED)
+    pieces = (
         "312 errors in two clusters. ",
         "I'll ask about each part of the log.",
-        f"\n\n```python\n{MAP}\n```\n",
+        f"\n\n{_fence(MAP)}",
     )
-    yield from scribe.answers(
-        "1",
-        2,
-        f"312 errors in two clusters. I'll ask about each part of the log.\n\n```python\n{MAP}\n```\n",
-        tokens=3100,
-        cost=0.0118,
-    )
-    yield scribe.event(tags.RLM_REPL_IN, "1", MAP, turn=2)
+    yield from scribe.thinks("1", 2, *pieces)
+    yield from scribe.answers("1", 2, "".join(pieces), tokens=3100, cost=0.0118)
+    yield scribe.runs("1", 2, MAP)
     query = "Which errors of 2026-03-29 are in this part, and what came right before the first one?"
     for part in range(10):
-        spans = [span_of(part)]
-        yield scribe.begin(
-            f"1.{part + 1}", query, batch="b1", index=part, of=10, spans=spans, chars=CHARS // 10
-        )
+        about = {"batch": "b1", "index": part, "of": 10, "spans": [span_of(part)]}
+        yield scribe.begin(f"1.{part + 1}", query, chars=CHARS // 10, **about)
 
 
 def parts_at_work(scribe: Scribe) -> Iterator[Record]:
-    """Four parts have nothing, one fails, one is overloaded; two go on."""
+    """Four calls find nothing, one fails, one is overloaded; two continue."""
     for part in (1, 2, 3, 8):
         node = f"1.{part}"
-        yield from scribe.turn(node, 1, "I'll look for the hours in question.", PART, "0\n")
-        yield scribe.final(node, "no failure in this part", spans=[], duration=1.1 + part / 10)
+        yield from scribe.turn(node, 1, _SEARCHES, PART, "0\n")
+        yield scribe.final(node, _NOTHING, spans=[], duration=1.1 + part / 10)
     yield scribe.call("1.9", "back-off", seconds=4.0)
-    yield from scribe.turn(
-        "1.6", 1, "I'll measure how slow each query was.", BROKEN, TRACEBACK, status="error"
+    words = "I'll measure how slow each query was."
+    yield from scribe.turn("1.6", 1, words, BROKEN, TRACEBACK, status="error")
+    reason = "The model could not be reached: overloaded after 5 tries."
+    yield scribe.final("1.6", reason, "error", duration=6.2)
+    found = "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n"
+    yield from scribe.turn("1.5", 1, _SEARCHES, PART, found)
+    question = "What held the connections? I'll ask about the 40 lines before."
+    yield from scribe.thinks("1.5", 2, "All of them are in `db.pool`.\n", question)
+    code = (
+        'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))'
     )
-    yield scribe.final(
-        "1.6", "The model could not be reached: overloaded after 5 tries.", "error", duration=6.2
-    )
-    yield from scribe.turn(
-        "1.5",
-        1,
-        "I'll look for the hours in question.",
-        PART,
-        "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n",
-    )
-    yield from scribe.thinks(
-        "1.5",
-        2,
-        "All of them are in `db.pool`.\n",
-        "What held the connections? I'll ask about the 40 lines before.",
-    )
-    yield from scribe.answers(
-        "1.5",
-        2,
-        'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))',
-    )
-    yield scribe.event(
-        tags.RLM_REPL_IN,
-        "1.5",
-        'before = grep("monthly-close")\nprint(llm("Why did this job hold connections?", before))',
-        turn=2,
-    )
-    yield scribe.begin(
-        "1.5.1",
-        "Why did this job hold connections?",
-        kind="llm",
-        spans=[[8_801_000, 8_803_400]],
-        chars=2400,
-    )
-    yield from scribe.thinks("1.5.1", 1, "db timeout 03:14: the job never committed", turns=1)
-    yield from scribe.answers(
-        "1.5.1", 1, "db timeout 03:14: the job never committed", tokens=700, cost=0.0009
-    )
-    yield scribe.final("1.5.1", "db timeout 03:14: the job never committed", duration=0.9)
-    yield scribe.begin(
-        "1.5.2",
-        "Is there a deploy or a migration between 02:40 and 03:14?",
-        spans=[[8_700_000, 8_900_000]],
-        chars=200_000,
-    )
-    yield from scribe.thinks(
-        "1.5.2",
-        1,
-        "I'll search for both words.\n\n```python\nprint(*grep(\"deploy|migrat",
-        turns=10,
-    )
-    yield from scribe.thinks(
-        "1.7",
-        1,
-        "Nothing that looks like an error here yet; ",
-        "I'll check the retries around 04:41",
-    )
+    yield from scribe.answers("1.5", 2, code)
+    yield scribe.runs("1.5", 2, code)
+    about: dict[str, Any] = {"kind": "llm", "spans": [[8_801_000, 8_803_400]], "chars": 2400}
+    yield scribe.begin("1.5.1", "Why did this job hold connections?", **about)
+    reason = "db timeout 03:14: the job never committed"
+    yield from scribe.thinks("1.5.1", 1, reason, turns=1)
+    yield from scribe.answers("1.5.1", 1, reason, tokens=700, cost=0.0009)
+    yield scribe.final("1.5.1", reason, duration=0.9)
+    about = {"spans": [[8_700_000, 8_900_000]], "chars": 200_000}
+    query = "Is there a deploy or a migration between 02:40 and 03:14?"
+    yield scribe.begin("1.5.2", query, **about)
+    words = "I'll search for both words.\n\n```python\nprint(*grep(\"deploy|migrat"
+    yield from scribe.thinks("1.5.2", 1, words)
+    pieces = "Nothing that looks like an error here yet; ", "I'll check the retries around 04:41"
+    yield from scribe.thinks("1.7", 1, *pieces)
+
+
+def _fan_out(scribe: Scribe, state: str) -> Record:
+    about = {"request": "q1", "batch": "b2", "calls": 200, "tokens": 712_000, "usd": 0.68}
+    return scribe.call("1.7", "fan-out", state=state, **about)
 
 
 def asked(scribe: Scribe) -> Iterator[Record]:
-    yield from scribe.answers(
-        "1.7", 1, f"I'll ask about each transaction.\n\n```python\n{EACH}\n```\n"
-    )
-    yield scribe.event(tags.RLM_REPL_IN, "1.7", EACH, turn=1)
-    yield scribe.call(
-        "1.7",
-        "fan-out",
-        request="q1",
-        batch="b2",
-        calls=200,
-        tokens=712_000,
-        usd=0.68,
-        state="waiting",
-    )
+    words = f"I'll ask about each transaction.\n\n{_fence(EACH)}"
+    yield from scribe.answers("1.7", 1, words)
+    yield scribe.runs("1.7", 1, EACH)
+    yield _fan_out(scribe, "waiting")
 
 
-def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterator[Record]:
-    """The answer was yes: 200 calls, some of which have ended."""
+def fanned_out(scribe: Scribe) -> Iterator[Record]:
+    """After a yes, 180 of 200 calls have ended and 12 run."""
     start, end = span_of(6)
-    yield scribe.call(
-        "1.7", "fan-out", request="q1", batch="b2", calls=200, tokens=712_000, usd=0.68, state="run"
-    )
+    yield _fan_out(scribe, "run")
+    query = "Was this transaction ended before 03:14:10? Answer with its duration."
     for part in range(200):
-        spans = [span_of(part, 200, start, end)]
-        query = "Was this transaction ended before 03:14:10? Answer with its duration."
-        yield scribe.begin(
-            f"1.7.{part + 1}",
-            query,
-            kind="llm",
-            batch="b2",
-            index=part,
-            of=200,
-            spans=spans,
-            chars=10_215,
-            wait=0.0,
-        )
-    for part in range(done + running):
-        node = f"1.7.{part + 1}"
-        yield from scribe.thinks(node, 1, f"No, it took {41 * part % 977} s", turns=1)
-        if part < done:
+        about: dict[str, Any] = {"batch": "b2", "index": part, "of": 200, "chars": 10_215}
+        about |= {"kind": "llm", "spans": [span_of(part, 200, start, end)], "wait": 0.0}
+        yield scribe.begin(f"1.7.{part + 1}", query, **about)
+    for part in range(192):
+        node, words = f"1.7.{part + 1}", f"No, it took {41 * part % 977} s"
+        yield from scribe.thinks(node, 1, words, turns=1)
+        if part < 180:
+            yield from scribe.answers(node, 1, words, tokens=3300, cost=0.0034)
             failed = part in (23, 71, 150)
-            yield from scribe.answers(
-                node, 1, f"No, it took {41 * part % 977} s", tokens=3300, cost=0.0034
-            )
-            yield scribe.final(
-                node,
-                "overloaded after 5 tries" if failed else f"No, it took {41 * part % 977} s",
-                "error" if failed else "done",
-                duration=0.8,
-            )
+            result = ("overloaded after 5 tries", "error") if failed else (words, "done")
+            yield scribe.final(node, *result, duration=0.8)
 
 
 def ending(scribe: Scribe) -> Iterator[Record]:
@@ -301,68 +215,32 @@ def ending(scribe: Scribe) -> Iterator[Record]:
         node = f"1.7.{part + 1}"
         yield from scribe.answers(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)
         yield scribe.final(node, "Yes, 12 s", duration=0.8)
-    yield scribe.final(
-        "1.7",
-        "64 transactions of `job=monthly-close` were open until 03:55:40",
-        "partial",
-        spans=[[13_460_000, 13_700_000]],
-    )
+    cause, first, second = [13_460_000, 13_700_000], [8_801_000, 8_803_400], [9_310_000, 9_318_000]
+    found = "64 transactions of `job=monthly-close` were open until 03:55:40"
+    yield scribe.final("1.7", found, "partial", spans=[cause])
     yield scribe.final("1.5.2", "stopped", "stopped", duration=3.3)
-    yield scribe.event(
-        tags.RLM_REPL_OUT,
-        "1.5",
-        "The job never committed.\n",
-        turn=2,
-        status="ok",
-        duration=3.9,
-        chars=25,
-    )
-    yield scribe.final(
-        "1.5", _SEEN, spans=[[8_801_000, 8_803_400], [9_310_000, 9_318_000]], duration=14.2
-    )
+    yield scribe.prints("1.5", 2, "The job never committed.\n", 3.9)
+    seen = "errors from 02:58 to 04:41; before the first one `job=monthly-close` begins"
+    yield scribe.final("1.5", seen, spans=[first, second], duration=14.2)
     for part in (4, 9):
-        yield from scribe.turn(f"1.{part}", 1, "I'll look for the hours in question.", PART, "0\n")
-        yield scribe.final(f"1.{part}", "no failure in this part", duration=2.0)
-    yield scribe.final("1.10", "no failure in this part", duration=0.0)
-    yield scribe.event(
-        tags.RLM_REPL_OUT,
-        "1",
-        "0 no failure in this part\n…",
-        turn=2,
-        status="ok",
-        duration=31.0,
-        chars=1180,
-    )
+        yield from scribe.turn(f"1.{part}", 1, _SEARCHES, PART, "0\n")
+        yield scribe.final(f"1.{part}", _NOTHING, duration=2.0)
+    yield scribe.final("1.10", _NOTHING, duration=0.0)
+    yield scribe.prints("1", 2, "0 no failure in this part\n…", 31.0, chars=1180)
     yield from scribe.turn("1", 3, "Now I know enough.", "FINAL(report)", "")
-    rests = [[8_801_000, 8_803_400], [9_310_000, 9_318_000], [13_460_000, 13_700_000]]
-    yield scribe.final("1", ANSWER, spans=rests)
+    yield scribe.final("1", ANSWER, spans=[first, second, cause])
 
 
-def running() -> list[Record]:
-    """Up to where parts are at work."""
-    scribe = Scribe()
-    return [*beginning(scribe), *parts_at_work(scribe)]
-
-
-def asking() -> list[Record]:
-    """Up to the question before the large fan-out."""
-    scribe = Scribe()
-    return [*beginning(scribe), *parts_at_work(scribe), *asked(scribe)]
-
-
-def wide() -> list[Record]:
-    """Up to the middle of the large fan-out."""
-    scribe = Scribe()
-    return [*beginning(scribe), *parts_at_work(scribe), *asked(scribe), *fanned_out(scribe)]
-
-
-def done(tree: str = "t1") -> list[Record]:
-    """The whole search."""
+def _search(parts: int, tree: str = "t1") -> list[Record]:
     scribe = Scribe(tree)
-    return [
-        *beginning(scribe),
-        *parts_at_work(scribe),
-        *asked(scribe),
-        *fanned_out(scribe),
-        *ending(scribe),
-    ]
+    all_parts = (beginning, parts_at_work, asked, fanned_out, ending)
+    return [record for part in all_parts[:parts] for record in part(scribe)]
+
+
+running: Callable[[], list[Record]] = partial(_search, 2)
+"""Until sub-calls run."""
+asking: Callable[[], list[Record]] = partial(_search, 3)
+"""Until the question before the large fan-out."""
+wide: Callable[[], list[Record]] = partial(_search, 4)
+"""Until the middle of the large fan-out."""
+done: Callable[..., list[Record]] = partial(_search, 5)

@@ -1,4 +1,4 @@
-"""The settings screen under a pilot, for tests."""
+"""Helpers for tests of the settings screen."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from textual.pilot import Pilot
 
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
-from tests.tui.editor_app import static_text, until, write
+from tests.tui.editor_app import static_text, until, wait_for_screen, write
 from tests.tui.story import drawn
 
 SIZE = (100, 30)
 
 
 def screen(pilot: Pilot[int]) -> SettingsScreen:
-    found = pilot.app.screen
-    assert isinstance(found, SettingsScreen)
-    return found
+    assert isinstance(pilot.app.screen, SettingsScreen)
+    return pilot.app.screen
 
 
 def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
@@ -26,10 +25,8 @@ def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f12")
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.rows),
-    )
+    shown = await wait_for_screen(pilot, SettingsScreen)
+    await until(pilot, lambda: bool(shown.rows))
     await pilot.pause()
 
 
@@ -37,25 +34,23 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     pilot.app.screen.query_one(LineInput).value = ""
     await write(pilot, key)
     await until(
-        pilot,
-        lambda: bool(screen(pilot).rows) and screen(pilot).rows[0].key.startswith(key),
+        pilot, lambda: bool(screen(pilot).rows) and screen(pilot).rows[0].key.startswith(key)
     )
     await pilot.press("enter")
 
 
 async def wait_for_message(pilot: Pilot[int], words: str) -> None:
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SettingsScreen)
-            and words in static_text(pilot, ".listing-said")
-        ),
-    )
+    await wait_for_screen(pilot, SettingsScreen)
+    await until(pilot, lambda: words in static_text(pilot, ".listing-said"))
+
+
+async def wait_for_problem(pilot: Pilot[int], words: str) -> None:
+    await until(pilot, lambda: words in static_text(pilot, ".setting-wrong"))
 
 
 async def entered(pilot: Pilot[int], key: str, new: str) -> None:
     await chosen(pilot, key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, EditSetting))
+    await wait_for_screen(pilot, EditSetting)
     line = pilot.app.screen.query_one(LineInput)
     line.value = ""
     await write(pilot, new)

@@ -1,4 +1,4 @@
-"""A session as records, always the same."""
+"""Records of a session, always the same, and the application over them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
@@ -32,8 +33,8 @@ OUTPUT = "day\n2026-03-14    48211.50\n2026-03-29      112.00\nName: revenue, dt
 SEARCH = 'print(grep(log, "2026-03-29.*(ERROR|timeout)", context=1))'
 
 
-def change(name: str, type: str, summary: str, what: str = "added") -> dict[str, Any]:
-    return {"name": name, "change": what, "type": type, "summary": summary, "kind": "data"}
+def change(name: str, type: str, summary: str, what: str = "added", **more: str) -> dict[str, Any]:
+    return {"name": name, "change": what, "type": type, "summary": summary, "kind": "data", **more}
 
 
 def story() -> Iterator[Record]:
@@ -51,69 +52,34 @@ def story() -> Iterator[Record]:
         change("log", "str", "18.4 M chars"),
     ]
     yield record(tags.NAMESPACE, cell=1, party="you", fresh=False, changes=early)
-    yield record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you")
-    yield record(
-        tags.USER_REPL_OUT,
-        "(10000, 5)\n",
-        cell=3,
-        party="you",
-        status="ok",
-        duration=0.08,
-        kinds=[["value", 11]],
-    )
-    yield record(
-        tags.NAMESPACE,
-        cell=3,
-        party="you",
-        fresh=False,
-        changes=[change("df", "DataFrame", "10000 × 5")],
-    )
+    you = {"cell": 3, "party": "you"}
+    yield record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', **you)
+    ended = {"status": "ok", "duration": 0.08, "kinds": [["value", 11]]}
+    yield record(tags.USER_REPL_OUT, "(10000, 5)\n", **you, **ended)
+    frame = [change("df", "DataFrame", "10000 × 5")]
+    yield record(tags.NAMESPACE, **you, fresh=False, changes=frame)
     yield record(tags.USER_CHAT, "which days are outliers, and why?", turn=1)
     answer = f"I'll compare each day with the **median** of all days.\n\n```python\n{CODE}\n```\n"
     yield record(tags.ASSISTANT_CHAT, answer, **turn, step=0, stopped=False)
-    yield record(tags.ASSISTANT_REPL_IN, CODE, cell=4, **turn, step=0, block=0)
-    yield record(
-        tags.ASSISTANT_REPL_OUT,
-        OUTPUT,
-        cell=4,
-        **turn,
-        step=0,
-        block=0,
-        status="ok",
-        duration=0.21,
-        kinds=[["value", len(OUTPUT)]],
-    )
-    changes = [
-        change("daily", "Series", "float64 (31,)"),
-        change("z", "Series", "float64 (31,)"),
-        change("outliers", "Series", "float64 (2,)"),
-    ]
+    block = {**turn, "cell": 4, "step": 0, "block": 0}
+    yield record(tags.ASSISTANT_REPL_IN, CODE, **block)
+    ended = {"status": "ok", "duration": 0.21, "kinds": [["value", len(OUTPUT)]]}
+    yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, **block, **ended)
+    lengths = {"daily": 31, "z": 31, "outliers": 2}
+    changes = [change(name, "Series", f"float64 ({n},)") for name, n in lengths.items()]
     yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=changes)
-    yield record(
-        tags.USAGE,
-        model="sonnet",
-        input_tokens=11_900,
-        output_tokens=512,
-        cost=0.031,
-        source="agent",
-    )
+    used = {"input_tokens": 11_900, "output_tokens": 512, "cost": 0.031}
+    yield record(tags.USAGE, model="sonnet", source="agent", **used)
     second = f"Two days stand out. To see what happened on the 29th I'd search the log:\n\n```python\n{SEARCH}\n```\n"
     yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)
 
 
-WAITING = made(
-    tags.APPROVAL,
-    SEARCH,
-    {
-        "request": "1",
-        "turn": 1,
-        "step": 1,
-        "block": 0,
-        "blocks": 1,
-        "state": "waiting",
-        "party": "claude",
-    },
-    1.0,
+_BLOCK = {"turn": 1, "step": 1, "block": 0, "blocks": 1, "party": "claude"}
+WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "state": "waiting", **_BLOCK}, 1.0)
+
+
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
 )
 
 
@@ -128,8 +94,8 @@ class ScriptedSession(Session):
     def start(self) -> None:
         _ = self.cells
         for record in self._records:
-            # Changed rows fade with time: the namespace is an old one. What waits must not be: an
-            # old question waits no longer.
+            # The namespace is old, because changed rows fade; all else is new, because old
+            # questions wait no longer.
             self.log_record(record, 1.0 if record.tag == tags.NAMESPACE else time.time())
         self.emitted = True
 
@@ -137,16 +103,43 @@ class ScriptedSession(Session):
         emit(self.log, record.changed(time=when))
 
 
-async def drawn(pilot: Pilot[int]) -> None:
+def scripted(pilot: Pilot[int]) -> tuple[MahtabApp, ScriptedSession]:
     app = pilot.app
     assert isinstance(app, MahtabApp)
-    session = app.session
-    assert isinstance(session, ScriptedSession)
-    # Textual gives the focus, and calls what was to be called after the first picture, later than
-    # it is asked to.
+    assert isinstance(app.session, ScriptedSession)
+    return app, app.session
+
+
+async def drawn(pilot: Pilot[int]) -> None:
+    app, session = scripted(pilot)
+    # Textual sets the focus, and calls what follows the first picture, later than requested.
     await until(pilot, lambda: session.emitted and app.focused is not None)
     app.record_pump.flush()
     await pilot.pause()
+
+
+async def press_up_to(pilot: Pilot[int], key: str) -> None:
+    """Mark the entry with this key in the transcript."""
+    pane = pilot.app.query_one(TranscriptPane)
+    pane.focus()
+    await pilot.pause()
+    while pane.marker.marked is None or pane.marker.marked.key != key:
+        await pilot.press("up")
+
+
+async def log(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:
+    """Log records, now or at a given time, and draw them."""
+    for record in records:
+        scripted(pilot)[1].log_record(record, time.time() if when is None else when)
+    await drawn(pilot)
+
+
+def notices(pilot: Pilot[Any]) -> list[str]:
+    return [each.message for each in pilot.app._notifications]
+
+
+async def wait_for_notice(pilot: Pilot[Any], words: str) -> None:
+    await until(pilot, lambda: any(words in each for each in notices(pilot)))
 
 
 @asynccontextmanager

@@ -1,24 +1,24 @@
-"""The whole screen: pictures of its states, from records that are always the same."""
+"""The whole application: pictures of its states, and what its keys do."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.session.inbox import Mode
+from mahtab_tui.bus import records
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import screen_text, until
-from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, showing, story
+from tests.tui.editor_app import screen_text, until, wait_for_screen
+from tests.tui.story import IDLE, WAITING, MakeApp, drawn, log, showing, story, wait_for_notice
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -50,11 +50,8 @@ def test_ask_mode_while_code_waits(
     async def run(pilot: Pilot[int]) -> None:
         # The question comes while the person is typing, so it does not take the focus.
         await pressing("f2", *"and plot the week around it")(pilot)
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(
-            WAITING, time.time() + 60
-        )  # in a minute: the seconds that it waits stay 0
-        await drawn(pilot)
+        # It comes in a minute, so that it has waited for 0 seconds.
+        await log(pilot, WAITING, when=time.time() + 60)
 
     assert snap_compare(app, terminal_size=size, run_before=run)
 
@@ -65,10 +62,8 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -
     )
 
 
-async def test_panes_of_an_empty_session_explain_what_will_appear_there(
-    make_app: MakeApp,
-) -> None:
-    first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
+async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app: MakeApp) -> None:
+    first = records.Session(name="sales", model="demo", approval="ask", time=1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
     async with make_app(first, idle).run_test(size=(120, 40)) as pilot:
         await pressing()(pilot)
@@ -85,49 +80,19 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(
         assert line in shown
 
 
-@pytest.fixture
-def app(make_app: MakeApp) -> MahtabApp:
-    return make_app()
-
-
-@pytest.fixture
-async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    async with app.run_test() as pilot:
-        yield pilot
-
-
-async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.press("f10")
-        assert app.theme == "mahtab-day"
-    app.ui_state.save()
-    again = make_app(theme="")
-    assert again.theme == "mahtab-day"
-
-
-async def test_unknown_slash_command_is_reported_and_not_sent(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
-) -> None:
-    sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
-    await pilot.press("f2", *"/nonsense", "enter")
-    await pilot.pause()
-    assert not sent
-    assert any("/nonsense" in notification.message for notification in app._notifications)
-
-
-async def test_python_mode_runs_known_commands_and_treats_the_rest_as_code(
+async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     sent: list[tuple[str, str]] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
     await pilot.press(*"/sett", "tab", "enter")
-    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
-    await pilot.press("escape")
-    await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
+    await wait_for_screen(pilot, SettingsScreen)
+    await pilot.press("escape", *"/nonsense", "enter", *"/ 2", "enter")
     await until(pilot, lambda: len(sent) == 2)
     assert sent == [("python", "/nonsense"), ("python", "/ 2")]
+    await pilot.press("f2", *"/nonsense", "enter")
+    await wait_for_notice(pilot, "/nonsense")
+    assert len(sent) == 2
 
 
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
@@ -162,12 +127,9 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await until(pilot, lambda: code.region.height in (4, 5))
 
 
-async def test_input_is_visible_in_the_smallest_terminal(
-    make_app: MakeApp,
-) -> None:
+async def test_input_is_visible_in_the_smallest_terminal(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=MIN_SIZE) as pilot:
-        await pilot.pause()
         await pilot.press("4", "2")
         code = app.query_one("#code")
         await until(
@@ -194,8 +156,7 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     ]
 
 
-def test_a_crash_shows_no_values(make_app: MakeApp, capsys: pytest.CaptureFixture[str]) -> None:
-    app = make_app()
+def test_a_crash_shows_no_values(app: MahtabApp, capsys: pytest.CaptureFixture[str]) -> None:
     secret = "-".join(["sk", "1234"])
     try:
         raise RuntimeError(len(secret))
@@ -222,28 +183,19 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
     async with showing(app) as pilot:
         await pilot.press("alt+x")
         assert (app.editor.mode, app.editor.text) == ("python", "")
-        app.session.log_record(failed, time.time())  # type: ignore[attr-defined]
-        await drawn(pilot)
+        await log(pilot, failed)
         transcript = app.query_one(TranscriptPane)
-        assert [
-            y
-            for y in range(transcript.size.height)
-            if "Alt+X asks the model about this error" in transcript.render_line(y).text
-        ]
+        rows = [transcript.render_line(y).text for y in range(transcript.size.height)]
+        assert "Alt+X asks the model about this error" in "".join(rows)
         app.editor.text = "draft = 1"
         await pilot.press("alt+x", "alt+x")
         question = "Explain the error of cell 7, and how to fix it."
         assert (app.editor.mode, app.editor.text) == ("ask", question)
         assert not app.session.agent.in_turn
-        submitted: list[str] = []
-
-        def submit(mode: Mode, text: str) -> int:
-            submitted.append(text)
-            return 1
-
-        monkeypatch.setattr(app.session, "submit", submit)
+        sent: list[str] = []
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
         await pilot.press("enter")
-        assert (submitted, app.editor.mode, app.editor.text) == ([question], "python", "draft = 1")
+        assert (sent, app.editor.mode, app.editor.text) == ([question], "python", "draft = 1")
 
 
 async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
@@ -260,14 +212,7 @@ async def test_input_that_cannot_be_written_for_the_editor_stays(
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    await pilot.pause()
     app.editor.text = "kept"
     await pilot.press("f4")
-    await until(
-        pilot,
-        lambda: any(
-            "cannot be written to a file" in notification.message
-            for notification in app._notifications
-        ),
-    )
+    await wait_for_notice(pilot, "cannot be written to a file")
     assert app.editor.text == "kept"

@@ -1,9 +1,8 @@
-"""Commands, and what is made from them: keys, help, palette, slash commands."""
+"""Commands: their keys, help, palette and slash names."""
 
 from __future__ import annotations
 
 import re
-import time
 from typing import ClassVar
 
 import pytest
@@ -13,9 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Confirm
@@ -25,51 +26,39 @@ from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
-from tests import tags
-from tests.records import made
-from tests.tui.editor_app import static_text, until
-from tests.tui.story import WAITING, MakeApp, ScriptedSession, drawn, showing, story
+from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
+from tests.tui.story import WAITING, MakeApp, drawn, log, notices, showing, story, wait_for_notice
 
 
 async def help_text(pilot: Pilot[int]) -> str:
     await pilot.press("f1")
-    await until(
-        pilot,
-        lambda: (
-            isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows"))
-        ),
-    )
+    await until(pilot, lambda: bool(seen(pilot)))
     return static_text(pilot, "#help-rows")
 
 
-def palette_rows(pilot: Pilot[int]) -> list[str]:
-    if not isinstance(pilot.app.screen, CommandPalette):
-        return []
+def topics(pilot: Pilot[int]) -> list[str]:
     return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
 
 
+def palette_rows(pilot: Pilot[int]) -> list[str]:
+    return topics(pilot) if isinstance(pilot.app.screen, CommandPalette) else []
+
+
 def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
-    names = [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
-    assert len(set(names)) == len(names)
     slashes = [command.slash for command in COMMANDS if command.slash]
-    assert len(set(slashes)) == len(slashes)
+    for names in ([command.id for command in (*COMMANDS, *PANE_COMMANDS)], slashes):
+        assert len(set(names)) == len(names)
 
 
 def test_no_alt_letter_key_is_mistaken_for_another() -> None:
-    keys = [
-        *(command.keys for command in COMMANDS),
-        *(command.keys for command in PANE_COMMANDS),
-        *(row.keys for row in PANE_KEYS),
-    ]
+    keys = [each.keys for each in (*COMMANDS, *PANE_COMMANDS)] + [row.keys for row in PANE_KEYS]
     letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
     assert letters
-    # What most terminals send for Alt+F, Textual knows as Ctrl+Right.
+    # Textual takes for Ctrl+Right what most terminals send for Alt+F.
     assert not {f"\x1b{letter}" for letter in letters} & ANSI_SEQUENCES_KEYS.keys()
 
 
-async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
-    make_app: MakeApp,
-) -> None:
+async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with showing(app, (120, 40)) as pilot:
@@ -78,49 +67,40 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
         for command in COMMANDS:
             assert f"{command.title}: {command.help}" in words
             (row,) = [line for line in lines if f" {command.title}: {command.help[:10]}" in line]
-            key = "f12" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
-            assert row.split()[0].startswith(
-                key.split(",")[0] or ("/" if command.slash else "palette")
-            )
+            key = "f12" if command.id == "toggle-mode" else command.keys.partition(",")[0]
+            assert row.split()[0].startswith(key or ("/" if command.slash else "palette"))
             assert not command.slash or f"/{command.slash}" in row
         for pane_row in PANE_KEYS:
             assert pane_row.help in words
             assert any(pane_row.keys in line and pane_row.help[:10] in line for line in lines)
-
-
-async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
-    app = make_app()
-    app.settings.keymap = {"toggle-mode": "f12"}
-    async with showing(app, (120, 40)) as pilot:
-        await pilot.press("ctrl+p")
+        await pilot.press("escape", "ctrl+p")
         await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
-        rows = palette_rows(pilot)
         for command in COMMANDS:
             key = "f12" if command.id == "toggle-mode" else command.keys
-            shown = [command.title, key]
-            assert any(all(each in row for each in shown) for row in rows), command.id
+            found = any(command.title in row and key in row for row in palette_rows(pilot))
+            assert found, command.id
         await pilot.press(*"namespace recursion", "enter")
         await until(pilot, lambda: not app.query_one("#side").display)
 
 
-@pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
-async def test_theme_chosen_by_name_is_saved_for_the_next_start(
-    make_app: MakeApp, theme: str
+@pytest.mark.parametrize(
+    ("keys", "theme"), [(["f10"], "mahtab-day"), (["f2", *"/theme nord", "enter"], "nord")]
+)
+async def test_chosen_theme_is_saved_for_the_next_start(
+    make_app: MakeApp, keys: list[str], theme: str
 ) -> None:
     app = make_app(theme="")
     async with showing(app) as pilot:
-        await pilot.press("f2", *f"/theme {theme}", "enter")
+        await pilot.press(*keys)
         await until(pilot, lambda: app.theme == theme)
     app.ui_state.save()
     again = make_app(theme="")
-    async with showing(again) as pilot:
+    async with showing(again):
         assert again.theme == theme
         assert again.current_theme.dark == (theme == "nord")
 
 
-async def test_users_key_overrides_another_commands(
-    make_app: MakeApp,
-) -> None:
+async def test_users_key_overrides_another_commands(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
     async with showing(app) as pilot:
@@ -140,21 +120,16 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     monkeypatch.setattr(app.session, "stop", lambda: "cell")
     async with showing(app) as pilot:
         await pilot.press("escape")
-        await until(
-            pilot,
-            lambda: any(
-                "to kill the kernel" in notification.message for notification in app._notifications
-            ),
-        )
+        await wait_for_notice(pilot, "to kill the kernel")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await wait_for_screen(pilot, Confirm)
         await pilot.press("n")
         app.clear_notifications()
         monkeypatch.setattr(app.command_context.interrupter, "_last_stop", 0.0)
         runs = False
         app.command_context.interrupter.stop()
         await pilot.pause(0.1)
-        assert not app._notifications, "a cell that has stopped is not to be killed"
+        assert not notices(pilot), "offers to kill a cell that has stopped"
 
 
 @pytest.mark.parametrize("width", [50, 74, 120])
@@ -171,33 +146,19 @@ def seen(pilot: Pilot[int]) -> str:
     )
 
 
-def topics(pilot: Pilot[int]) -> list[str]:
-    return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
-
-
-async def test_arrows_walk_the_topics_and_each_shows_its_page(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        await pilot.press("f1")
-        await until(pilot, lambda: "Run complete code" in seen(pilot))
-        assert topics(pilot) == TOPICS
+async def test_arrows_walk_the_topics_and_each_shows_its_page(pilot: Pilot[int]) -> None:
+    await pilot.press("f1")
+    await until(pilot, lambda: "Run complete code" in seen(pilot))
+    assert topics(pilot) == TOPICS
+    for topic in ("start", "trouble"):
         await pilot.press("up")
-        await until(pilot, lambda: page("start").title in seen(pilot))
-        await pilot.press("up")
-        await until(pilot, lambda: page("trouble").title in seen(pilot))
+        await until(pilot, lambda topic=topic: page(topic).title in seen(pilot))  # type: ignore[misc]
 
 
-async def test_typing_filters_topics_and_their_lines(
-    make_app: MakeApp,
-) -> None:
+async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        await pilot.press("f1")
-        await until(pilot, lambda: bool(seen(pilot)))
+        await help_text(pilot)
         await pilot.press(*"interpreter")
         await until(pilot, lambda: "Search history" not in seen(pilot))
         assert "Interpreter: Choose the kernel's Python" in seen(pilot)
@@ -212,26 +173,20 @@ async def test_typing_filters_topics_and_their_lines(
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        await wait_for_close(pilot, HelpScreen)
         assert app.editor.is_empty
 
 
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
-    make_app: MakeApp,
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        await pilot.press("f2", *"/help agents", "enter")
-        await until(pilot, lambda: page("agents").title in seen(pilot))
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        await pilot.press(*"/help agnets", "enter")
-        await until(
-            pilot,
-            lambda: any("Did you mean agents" in notice.message for notice in app._notifications),
-        )
-        assert app.editor.text == "/help agnets"
+    await pilot.press("f2", *"/help agents", "enter")
+    await until(pilot, lambda: page("agents").title in seen(pilot))
+    await pilot.press("escape")
+    await wait_for_close(pilot)
+    await pilot.press(*"/help agnets", "enter")
+    await wait_for_notice(pilot, "Did you mean agents")
+    assert app.editor.text == "/help agnets"
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -283,22 +238,13 @@ def keys(pilot: Pilot[int]) -> list[str]:
     return [key.description for key in pilot.app.screen.query_one(KeyLine).keys]
 
 
-async def test_key_for_a_waiting_row_is_shown_while_something_waits(
-    make_app: MakeApp,
-) -> None:
-    ask = made(
-        tags.INPUT,
-        "(Pdb) ",
-        {"request": "1", "cell": 1, "password": False, "state": "waiting"},
-        1.0,
-    )
+async def test_key_for_a_waiting_row_is_shown_while_something_waits(make_app: MakeApp) -> None:
+    ask = records.Input("(Pdb) ", request="1", cell=1, state="waiting")
     app = make_app(*story())
     async with showing(app) as pilot:
-        assert isinstance(app.session, ScriptedSession)
         assert "Answer" not in keys(pilot)
         app.editor.text = "half"
-        app.session.log_record(ask, time.time())
-        await drawn(pilot)
+        await log(pilot, ask)
         await until(pilot, lambda: keys(pilot)[0] == "Answer")
         line = app.query_one(InputRow).query_one(Input)
         assert app.focused is not line
@@ -311,44 +257,39 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
         )
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
-        app.session.log_record(ask.changed(state="answered"), time.time())
-        await drawn(pilot)
+        await log(pilot, ask.changed(state="answered"))
         await until(pilot, lambda: "Answer" not in keys(pilot))
 
 
 def test_stopped_search_no_longer_waits() -> None:
-    about = {"tree": "t", "node": "1", "seq": 0}
     waiting = PendingRequests()
-    fan_out = {
-        **about,
-        "event": "fan-out",
-        "request": "1",
-        "batch": "b",
-        "calls": 60,
-        "state": "waiting",
-    }
-    waiting.fold(made(tags.RLM_CALL, "", fan_out, 5.0))
+    fan_out = records.SearchFanOut(node="1", request="1", batch="b", calls=60, state="waiting")
+    waiting.fold(fan_out.changed(tree="t", seq=0, time=5.0))
     assert waiting.since == 5.0
-    waiting.fold(made(tags.RLM_FINAL, "", {**about, "state": "stopped"}, 6.0))
+    waiting.fold(records.SearchFinal(tree="t", node="1", seq=0, state="stopped", time=6.0))
     assert waiting.since is None
+
+
+def asking_app(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> tuple[MahtabApp, list[Decision]]:
+    """Make an application in which code waits, and the list of decisions about it."""
+    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
+    app, decisions = make_app(*story(), WAITING), list[Decision]()
+    approvals = app.session.approvals
+    monkeypatch.setattr(approvals, "answer", lambda request, decision: decisions.append(decision))
+    return app, decisions
 
 
 async def test_maximise_key_runs_code_being_edited(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_row, "IGNORE_KEYS_S", 0.0)
-    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
-    decisions: list[Decision] = []
-    app = make_app(*story(), WAITING)
+    app, decisions = asking_app(make_app, monkeypatch)
     async with showing(app) as pilot:
-        monkeypatch.setattr(
-            app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
-        )
         await pilot.press("f7", "e", "f5")
         await until(pilot, lambda: bool(decisions))
-        assert [(decision.action, decision.code) for decision in decisions] == [
-            ("run", WAITING.text)
-        ]
+        assert [(each.action, each.code) for each in decisions] == [("run", WAITING.text)]
         await pilot.press("f5")
         assert (len(decisions), app.screen.maximized is not None) == (1, True)
 
@@ -357,13 +298,8 @@ async def test_maximise_key_runs_code_being_edited(
 async def test_key_answers_nothing_where_the_answers_do_not_fit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
-    decisions: list[Decision] = []
-    app = make_app(*story(), WAITING)
+    app, decisions = asking_app(make_app, monkeypatch)
     async with showing(app, size) as pilot:
-        monkeypatch.setattr(
-            app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
-        )
         await pilot.press("f7", "y", "f7", "y", "f7", "a")
         await pilot.pause()
         assert decisions == []

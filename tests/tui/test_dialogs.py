@@ -1,8 +1,9 @@
-"""Dialogs and lists to pick from, and the view of rows."""
+"""Dialogs, lists to pick from, and the view of rows."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -30,49 +31,32 @@ from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalett
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
-from tests.tui.editor_app import ThemedApp, press_at_once, until
-from tests.tui.story import MakeApp
-
-
-@pytest.fixture
-def app(make_app: MakeApp) -> MahtabApp:
-    return make_app()
-
-
-@pytest.fixture
-async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        yield pilot
+from tests.tui.editor_app import ThemedApp, press_at_once, until, wait_for_close, wait_for_screen
 
 
 @pytest.mark.parametrize(
-    ("key", "opened"),
-    [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)],
+    ("key", "opened"), [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)]
 )
 async def test_bunched_keys_close_a_dialog_once(
     key: str, opened: type[Dialog[object]], app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(app.screen, opened))
+    await wait_for_screen(pilot, opened)
     await press_at_once(pilot, "escape", "escape", "escape")
-    await until(pilot, lambda: len(app.screen_stack) == 1)
+    await wait_for_close(pilot)
     await pilot.pause()
     assert app.is_running
 
 
-async def test_a_dialog_is_dismissed_once(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_dialog_is_dismissed_once(app: MahtabApp, pilot: Pilot[int]) -> None:
     results: list[str | None] = []
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        dialog = Prompt("What?")
-        await app.push_screen(dialog, results.append)
-        dialog.dismiss("one")
-        dialog.dismiss("two")
-        await until(pilot, lambda: len(app.screen_stack) == 1 and bool(results))
-        await pilot.pause()
-        assert results == ["one"]
+    dialog = Prompt("What?")
+    await app.push_screen(dialog, results.append)
+    dialog.dismiss("one")
+    dialog.dismiss("two")
+    await until(pilot, lambda: len(app.screen_stack) == 1 and bool(results))
+    await pilot.pause()
+    assert results == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -109,36 +93,19 @@ async def test_ctrl_c_in_a_dialog_leaves_the_input_below_it(
     ids=["confirm", "query"],
 )
 async def test_quitting_while_a_dialog_opens_quits(
-    make_app: MakeApp, dialog: Callable[[], Dialog[object]]
+    app: MahtabApp, pilot: Pilot[int], dialog: Callable[[], Dialog[object]]
 ) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.push_screen(dialog())
-        app.exit(0)
-        await until(pilot, lambda: not app.is_running)
+    app.push_screen(dialog())
+    app.exit(0)
+    await until(pilot, lambda: not app.is_running)
     assert app.return_code == 0
 
 
-async def test_press_on_a_vanished_widget_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    gone = Static("gone")
-    with monkeypatch.context() as patch:
-        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0)))
-        app.post_message(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
-        await pilot.pause()
-    assert app.is_running
-
-
-async def test_history_entry_chosen_during_shutdown_is_dropped(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
+async def test_history_entry_chosen_during_shutdown_is_dropped(app: MahtabApp) -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, HistorySearch))
+        await wait_for_screen(pilot, HistorySearch)
         chosen = app.screen._result_callbacks[-1].callback
         assert chosen is not None
         app.exit(0)
@@ -146,7 +113,18 @@ async def test_history_entry_chosen_during_shutdown_is_dropped(
     assert app.return_code == 0
 
 
-async def test_click_on_a_vanished_option_is_ignored(app: MahtabApp, pilot: Pilot[int]) -> None:
+async def test_presses_on_what_has_vanished_are_ignored(
+    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    press = partial(MouseDown, None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
+    vanished = Static("vanished"), Offset(0, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: vanished)
+        app.post_message(press())
+        await pilot.pause()
+    with monkeypatch.context() as patch:
+        patch.setitem(app._screen_stacks, app._current_mode, [])
+        await app.on_event(press())
     await app.push_screen(ChooseOne("Which?", ["one", "two"], "two"))
     options = app.screen.query_one(OptionList)
     await until(pilot, lambda: options.option_count == 2)
@@ -159,20 +137,8 @@ async def test_click_on_a_vanished_option_is_ignored(app: MahtabApp, pilot: Pilo
     assert isinstance(app.screen, ChooseOne)
 
 
-async def test_press_after_all_screens_closed_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setitem(app._screen_stacks, app._current_mode, [])
-        await app.on_event(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
-    assert app.is_running
-
-
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_missing_widgets_during_shutdown_do_not_crash(
-    make_app: MakeApp, wrapped: bool
-) -> None:
-    app = make_app()
+async def test_missing_widgets_during_shutdown_do_not_crash(app: MahtabApp, wrapped: bool) -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
         missing = NoMatches("No nodes match 'OptionList'")
@@ -189,19 +155,17 @@ class ThemesApp(TerminalApp[None]):
 async def test_theme_is_previewed_at_once_and_escape_restores_the_old_one() -> None:
     app = ThemesApp()
     async with app.run_test() as pilot:
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
-        await pilot.pause()
-        await pilot.press("down")
-        await pilot.pause()
-        assert app.theme == "mahtab-day"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.theme == "mahtab"
-        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
-        await pilot.pause()
-        await pilot.press("n", "o", "r", "enter")
-        await pilot.pause()
-        assert app.theme == "nord"
+        for keys, theme in (
+            (["down"], "mahtab-day"),
+            (["escape"], "mahtab"),
+            ([*"nor", "enter"], "nord"),
+        ):
+            if len(app.screen_stack) == 1:
+                app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+                await pilot.pause()
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert app.theme == theme
 
 
 class OptionsApp(ThemedApp):
@@ -219,15 +183,13 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
         options, muted = app.query_one(Options), get_palette(app).muted.color
         options.highlighted = 1
         await pilot.pause()
-        quiet = [
-            [
-                style.color == muted
-                for text, style, _ in options.render_line(y)
-                if "quiet" in text and style
-            ]
+        segments = [
+            (y, style.color == muted)
             for y in range(2)
+            for text, style, _ in options.render_line(y)
+            if "quiet" in text and style
         ]
-        assert quiet == [[True], [False]]
+        assert segments == [(0, True), (1, False)]
 
 
 MANY = 10_000_000
@@ -295,35 +257,31 @@ async def test_only_visible_rows_are_built_and_the_cursor_stays_visible() -> Non
 @ignores_removed
 class Composed(Widget):
     def compose(self) -> ComposeResult:
-        yield Static("as it was", id="part")
+        yield Static("before", id="part")
 
     def on_mount(self) -> None:
-        self.look()
+        self.update()
 
     def on_resize(self) -> None:
-        self.look()
+        self.update()
 
-    def look(self) -> None:
-        self.query_one("#part", Static).update("as it is")
-
-
-class Host(App[None]):
-    pass
+    def update(self) -> None:
+        self.query_one("#part", Static).update("after")
 
 
-@pytest.mark.parametrize("stands", [False, True], ids=["before it was put together", "later"])
-async def test_removed_widget_ignores_late_callbacks(stands: bool) -> None:
-    app = Host()
+@pytest.mark.parametrize("composed", [False, True])
+async def test_removed_widget_ignores_late_callbacks(composed: bool) -> None:
+    app = App[None]()
     async with app.run_test() as pilot:
         widget = Composed()
         mounted = app.screen.mount(widget)
-        if stands:
+        if composed:
             await mounted
         for _ in range(3):
-            widget.call_after_refresh(widget.look)
+            widget.call_after_refresh(widget.update)
         removed = widget.remove()
         widget.post_message(Resize(Size(3, 3), Size(3, 3)))
-        widget.call_after_refresh(widget.look)
+        widget.call_after_refresh(widget.update)
         await removed
         await pilot.pause()
-        assert not widget.is_attached  # what fails is raised at the end of the block
+        assert not widget.is_attached  # errors are raised at the end of the block

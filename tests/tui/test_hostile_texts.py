@@ -1,20 +1,23 @@
-"""Each widget draws what others wrote as text."""
+"""Each widget draws text from outside as plain text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rich.segment import Segment
 from textual.color import Color
-from textual.pilot import Pilot
+from textual.screen import Screen
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import Completion
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.screens.dialog import Confirm, Prompt
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.terminal_driver import TextOnly
@@ -22,8 +25,8 @@ from tests import tags
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
-from tests.tui.search_story import Scribe
-from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn, showing
+from tests.tui.search_story import START, Scribe
+from tests.tui.story import IDLE, MakeApp, drawn, log, showing
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +38,11 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def apply(gate: TextOnly, segments: list[Segment], background: Color) -> list[Segment]:
         nonlocal seen
         seen = True
-        let_out = clean(gate, segments, background)
-        if [segment.text for segment in let_out] != [segment.text for segment in segments]:
-            changed.append("".join(segment.text for segment in segments).strip())
-        return let_out
+        cleaned = clean(gate, segments, background)
+        texts = [segment.text for segment in segments]
+        if [segment.text for segment in cleaned] != texts:
+            changed.append("".join(texts).strip())
+        return cleaned
 
     monkeypatch.setattr(TextOnly, "apply", apply)
     yield changed
@@ -46,62 +50,35 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     assert seen
 
 
-def records(text: str, number: int) -> Iterator[Record]:
-    turn = {"turn": number, "party": "claude", "step": 0}
+def one_of_each(text: str, number: int) -> Iterator[Record]:
+    turn: dict[str, Any] = {"turn": number, "party": "claude", "step": 0}
+    cell: dict[str, Any] = {"cell": number, "party": "you"}
     where = f"/home/{text}/.venv{text}/bin/python"
-    yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
-    yield made(
-        tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"}
-    )
-    yield made(
-        tags.NAMESPACE,
-        "",
-        {
-            "cell": number,
-            "party": "you",
-            "fresh": False,
-            "changes": [change(f"v{number}{text}", text, text)],
-        },
-    )
-    yield made(tags.USER_REPL_IN, text, {"cell": number, "party": "you"})
-    yield made(
-        tags.USER_REPL_OUT,
-        text,
-        {
-            "cell": number,
-            "party": "you",
-            "status": "error",
-            "duration": 0.1,
-            "kinds": [["stdout", len(text)]],
-        },
-    )
-    yield made(tags.USER_CHAT, text, {"turn": number})
-    yield made(
-        tags.ASSISTANT_CHAT,
-        f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n",
-        {**turn, "stopped": False},
-    )
-    yield made(tags.ASSISTANT_REPL_IN, text, {**turn, "cell": number + 500, "block": 0})
-    yield made(
-        tags.USAGE,
-        "",
-        {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"},
-    )
-    yield made(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
-    yield made(tags.NOTICE, text, {"level": "warning"})
-    guest = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
-    yield made(tags.ASSISTANT_REPL_IN, text, guest)
-    yield made(
-        tags.ASSISTANT_REPL_OUT,
-        text,
-        {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]},
-    )
-    yield made(
-        tags.QUEUE, "", {"items": [{"id": number, "code": text, "mode": "python", "party": text}]}
-    )
+    yield records.Session(name=text, model=text, approval="ask")
+    yield kernel_at(where).changed(python=f"3.{text}", cwd=f"/{text}")
+    added = records.Change(f"v{number}{text}", "added", text, text, "data")
+    yield records.Namespace(**cell, changes=(added,))
+    yield records.UserReplIn(text, **cell)
+    ended: dict[str, Any] = {"duration": 0.1, "kinds": (("stdout", len(text)),)}
+    yield records.UserReplOut(text, **cell, status="error", **ended)
+    yield records.UserChat(text, turn=number)
+    words = f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n"
+    yield records.AssistantChat(words, **turn)
+    yield records.AssistantReplIn(text, **turn, cell=number + 500, block=0)
+    yield records.Usage(model=text, cost=0.1, source="agent")
+    yield records.Skill(name=text, loaded=True, chars=10, budget=100)
+    yield records.Notice(text, level="warning")
+    cell = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
+    yield records.AssistantReplIn(text, **cell)
+    yield records.AssistantReplOut(text, **cell, status="ok", **ended)
+    yield records.Queue(items=(records.QueueItem(number, text, "python", text),))
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
     yield made(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
     yield made(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})
+
+
+def kernel_at(python: str) -> Record:
+    return made(tags.KERNEL, "", {**IDLE, "executable": python})
 
 
 def search(text: str, number: int) -> Iterator[Record]:
@@ -113,48 +90,36 @@ def search(text: str, number: int) -> Iterator[Record]:
     yield scribe.final("1", text, duration=1.0, spans=[[0, 9]])
 
 
-# A tenth of the texts, of each kind some, is for every run.
-every_text = pytest.mark.parametrize(
-    "texts",
-    [
-        pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n else [])
-        for n in range(10)
-    ],
-)
+# Every run draws a tenth of the texts, with some of each kind.
+tenths = [
+    pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n else [])
+    for n in range(10)
+]
+every_text = pytest.mark.parametrize("texts", tenths)
 
 
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
-    story = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
-    changes = [
-        change(text, text, text, "changed") | {"was": text, "was_type": text} for text in texts
-    ]
-    left = [{"name": text, "reason": text} for text in texts]
-    about = {
-        "request": "1",
-        "cells": [1],
-        "party": texts[0],
-        "state": "waiting",
-        "changes": changes,
-        "not_restored": left,
-    }
-    story.append(made(tags.REVIEW, "", about))
-    async with make_app(*story).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
-        await drawn(pilot)
+    story = [each for number, text in enumerate(texts, 1) for each in one_of_each(text, number)]
+    changes = tuple(
+        records.Change(text, "changed", text, text, "data", text, text) for text in texts
+    )
+    left = tuple(records.NotRestored(text, text) for text in texts)
+    review = records.Review(request="1", cells=(1,), party=texts[0], state="waiting")
+    story.append(review.changed(changes=changes, not_restored=left))
+    async with showing(make_app(*story), (120, 60 + 20 * len(texts))):
+        """The fixture checks what is drawn."""
 
 
 @every_text
 async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
     async with showing(app, (160, 50)) as pilot:
-        session = session_of(pilot)
         for number, text in enumerate(texts, 1):
-            for record in search(text, number):
-                session.log_record(record, record.time)
-            await drawn(pilot)
+            await log(pilot, *search(text, number), when=START)
             pane = app.query_one(SearchTreePane)
             tree = pane.trees[f"t{number}"]
-            # The screens of an inner call are like that of the root, and cost as much.
+            # Of the other searches only the root: an inner call has the same screen.
             for node in tree.nodes.values() if number == 1 else tree.roots:
                 await app.push_screen(
                     NodeScreen(CallSelection(tree, node), pane.control, lambda: 0.0)
@@ -178,39 +143,21 @@ async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
 async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> None:
     async with make_app().run_test(size=(160, 24), notifications=True) as pilot:
         await drawn(pilot)
-        session = session_of(pilot)
         for text in texts:
-            session.log_record(
-                made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0
-            )
-            session.log_record(
-                made(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}),
-                1.0,
-            )
+            session = records.Session(name=text, model=text, approval="ask")
+            await log(pilot, session, kernel_at(f"/{text}/.venv{text}/bin/python"), when=1.0)
             pilot.app.notify(text, title=text)
             await drawn(pilot)
             pilot.app.clear_notifications()
 
 
-def session_of(pilot: Pilot[int]) -> ScriptedSession:
-    app = pilot.app
-    assert isinstance(app, MahtabApp)
-    assert isinstance(app.session, ScriptedSession)
-    return app.session
-
-
 @every_text
 async def test_questions_and_choices(texts: list[str]) -> None:
-    from mahtab_tui.tui.screens.dialog import Confirm, Prompt
-    from mahtab_tui.tui.screens.listing import ChooseOne
-
     async with ScreensApp().run_test(size=(120, 40)) as pilot:
-        screens = [
-            screen
-            for text in texts
-            for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"))
-        ]
-        for screen in (*screens, *(ChooseOne(text, texts, text) for text in texts[:2])):
+        screens: list[Screen[Any]] = [ChooseOne(text, texts, text) for text in texts[:2]]
+        for text in texts:
+            screens += Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No")
+        for screen in screens:
             await pilot.app.push_screen(screen)
             await pilot.pause()
             pilot.app.pop_screen()

@@ -1,41 +1,30 @@
-"""Open inspector while its variable, the kernel or the terminal changes, or keys come fast."""
+"""The open inspector, while its variable, kernel or terminal changes, or keys come fast."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from textual.app import App
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import colour_text
-from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
-from tests.tui.screens_app import SessionScreensApp
+from tests.tui.editor_app import until, wait_for_close
+from tests.tui.inspecting import Inspect, cell, inspector, lines, looking_at, reads, shown
+from tests.tui.story import MakeApp
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
-
-
-async def cell(app: App[int], code: str) -> None:
-    assert isinstance(app, MahtabApp | SessionScreensApp)
-    await asyncio.to_thread(app.session.cells.run, code)
 
 
 async def wait_for_status(pilot: Pilot[int], wanted: str) -> None:
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
-async def test_rebound_variable_is_reported_and_shown_after_a_reload(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
+async def test_rebound_variable_is_reported_and_shown_after_a_reload(inspect: Inspect) -> None:
+    async with inspect(FRAME, "df") as pilot:
         await reads(pilot, "old", "row 1 of 1,000")
-        await cell(app, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
+        await cell(pilot, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
         await pilot.press("ctrl+end")
         await wait_for_status(pilot, "df is now a different object; press r to reload.")
         assert not any("1999" in line for line in lines(pilot))
@@ -43,13 +32,10 @@ async def test_rebound_variable_is_reported_and_shown_after_a_reload(
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
+async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(inspect: Inspect) -> None:
+    async with inspect(FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
-        await cell(app, "df.drop(index=range(0, 500), inplace=True)")
+        await cell(pilot, "df.drop(index=range(0, 500), inplace=True)")
         await pilot.press("pagedown", *["pagedown"] * 8)
         await reads(pilot, "of 500", "mean 749.5")
         await pilot.press("ctrl+home")
@@ -57,11 +43,10 @@ async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(
         await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
 
 
-async def test_inserted_columns_are_reported(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
+async def test_inserted_columns_are_reported(inspect: Inspect) -> None:
+    async with inspect(FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000")
-        await cell(app, "df.insert(0, 'first', -7)")
+        await cell(pilot, "df.insert(0, 'first', -7)")
         await pilot.press("ctrl+end")
         await wait_for_status(pilot, "The table's columns have changed; r reloads it.")
         assert not any("-7" in line for line in lines(pilot))
@@ -69,18 +54,17 @@ async def test_inserted_columns_are_reported(screens_app: MakeApp) -> None:
         await reads(pilot, "first", "-7")
 
 
-async def test_expanded_item_of_a_changed_kind_is_collapsed(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, "d = {'a': [10, 20], 'b': 1}", "d") as pilot:
+async def test_expanded_item_of_a_changed_kind_is_collapsed(inspect: Inspect) -> None:
+    async with inspect("d = {'a': [10, 20], 'b': 1}", "d") as pilot:
         await pilot.press("right")
         await reads(pilot, "▾ 'a'", "20", "1 of 4")
-        await cell(app, "d['a'] = d")
+        await cell(pilot, "d['a'] = d")
         await pilot.press("r")
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
-async def test_second_enter_of_a_bunch_acts_once(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
+async def test_second_enter_of_a_bunch_acts_once(inspect: Inspect) -> None:
+    async with inspect("d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         view = inspector(pilot).view
         assert view is not None
@@ -95,36 +79,34 @@ async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeAp
     app = make_app()
     async with looking_at(app, "numbers = list(range(1000))", "numbers") as pilot:
         await reads(pilot, "1,000 inside")
-        await cell(app, "import os; os._exit(3)")
+        await cell(pilot, "import os; os._exit(3)")
         await pilot.press("end")
         await until(pilot, lambda: "inside" not in shown(pilot, "status"))
-        await cell(app, "numbers = [7]")
+        await cell(pilot, "numbers = [7]")
         await pilot.press("r")
         await reads(pilot, "7", "1 of 1")
         await pilot.press("q")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_for_close(pilot)
 
 
-async def test_type_and_key_names_are_plain_text(screens_app: MakeApp) -> None:
+async def test_type_and_key_names_are_plain_text(inspect: Inspect) -> None:
     code = "import pyarrow as pa; t = pa.table({'a\\x1b]0;x\\x07b': pa.array([{'[bold]\\x1b[2Jf': 1}])}); d = {'t': t}"
-    async with looking_at(screens_app(), code, "d") as pilot:
+    async with inspect(code, "d") as pilot:
         await reads(pilot, "'t'")
         await pilot.press("enter")
         await reads(pilot, "struct<[bold]f: int64>", "row 1 of 1")
         assert not {"\x1b", "\x07"} & set("".join(lines(pilot)))
 
 
-async def test_long_paths_and_wide_letters_stay_on_their_line(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d"
-    ) as pilot:
-        seen = [
+async def test_long_paths_and_wide_letters_stay_on_their_line(inspect: Inspect) -> None:
+    code = "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}"
+    async with inspect(code, "d") as pilot:
+        for inside, way, facts in (
             ("'key'", "◐ d › '数数", "dict  1 item"),
             ("'very long", "◐ d › ", "dict  1 item"),
             ("'t", "◐ d › … › 'key' › 'very long", "dict  1 item"),
             ("0", "◐ d › … › 'very long", "list  3 items"),
-        ]
-        for inside, way, facts in seen:
+        ):
             await pilot.press("enter")
             await reads(pilot, inside)
             await until(pilot, lambda facts=facts: lines(pilot)[0].rstrip().endswith(facts))  # type: ignore[misc]
@@ -133,12 +115,9 @@ async def test_long_paths_and_wide_letters_stay_on_their_line(screens_app: MakeA
             assert top.strip().startswith(way)
 
 
-async def test_all_characters_of_long_lines_with_high_numbers_are_visible(
-    screens_app: MakeApp,
-) -> None:
-    async with looking_at(
-        screens_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t"
-    ) as pilot:
+async def test_all_characters_of_long_lines_with_high_numbers_are_visible(inspect: Inspect) -> None:
+    code = "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))"
+    async with inspect(code, "t") as pilot:
         await reads(pilot, "line 1")
         await pilot.press("end")
         await reads(pilot, "<199>", "1,200,001")
@@ -146,15 +125,14 @@ async def test_all_characters_of_long_lines_with_high_numbers_are_visible(
         assert "".join(rows) == "".join(f"<{n}>" for n in range(200))
 
 
-async def test_changed_theme_and_size_redraw_the_open_view(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
+async def test_changed_theme_and_size_redraw_the_open_view(inspect: Inspect) -> None:
+    async with inspect(FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "999")
-        table = app.screen.query_one(TableView)
+        table = pilot.app.screen.query_one(TableView)
         before = table.palette
-        app.theme = "mahtab-day"
+        pilot.app.theme = "mahtab-day"
         await until(pilot, lambda: table.palette != before)
         for size in ((20, 5), (200, 50), (1, 1), (80, 24)):
             await pilot.resize_terminal(*size)
@@ -177,11 +155,9 @@ async def test_view_of_a_packaged_inspector_is_recreated_on_reload(
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamp\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[mahtab_tui.inspectors]\nlamp.Lamp = lamp:inspect\n")
-    app = make_app()
-    async with looking_at(
-        app, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it"
-    ) as pilot:
+    code = f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()"
+    async with looking_at(make_app(), code, "it") as pilot:
         await reads(pilot, "1 Tree [bold]   2 Inside", "'state'", "'dark'")
-        await cell(app, "it.state = 'bright'")
+        await cell(pilot, "it.state = 'bright'")
         await pilot.press("r")
         await reads(pilot, "'state'", "'bright'")

@@ -1,35 +1,36 @@
-"""The inspector's views: seen and used with keys, over a real kernel."""
+"""The inspector's views and their keys, over a real kernel."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.inspector.screen import InspectorScreen
-from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
+from tests.tui.editor_app import screen_text, until, wait_for_close
+from tests.tui.inspecting import (
+    Inspect,
+    exported,
+    inspector,
+    lines,
+    look,
+    looking_at,
+    ran,
+    reads,
+    shown,
+)
+from tests.tui.story import MakeApp, notices
 
 SIZE = (100, 30)
 
 
-async def test_tree_expands_marks_cycles_and_opens_children(
-    screens_app: MakeApp,
-) -> None:
-    async with looking_at(
-        screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE
-    ) as pilot:
-        await reads(
-            pilot,
-            "▸ '[bold]'",
-            "list",
-            "3 items",
-            "↺ 'me'",
-            "the object that contains it",
-            "1 of 3",
-        )
+async def test_tree_expands_marks_cycles_and_opens_children(inspect: Inspect) -> None:
+    code = "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d"
+    async with inspect(code, "d", SIZE) as pilot:
+        cycle = "↺ 'me'", "the object that contains it"
+        await reads(pilot, "▸ '[bold]'", "list", "3 items", *cycle, "1 of 3")
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
         await pilot.press("enter")
@@ -38,16 +39,16 @@ async def test_tree_expands_marks_cycles_and_opens_children(
         await reads(pilot, "▸ '[bold]'", "1 of 3")
 
 
-async def test_list_of_ten_million_items_is_paged(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "n = list(range(10_000_000))", "n", SIZE) as pilot:
+async def test_list_of_ten_million_items_is_paged(inspect: Inspect) -> None:
+    async with inspect("n = list(range(10_000_000))", "n", SIZE) as pilot:
         await reads(pilot, "10,000,000 inside")
         await pilot.press("end")
         await reads(pilot, "9999999", "10,000,000 of 10,000,000")
 
 
-async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> None:
+async def test_property_is_evaluated_only_on_demand(inspect: Inspect) -> None:
     code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
-    async with looking_at(screens_app(), code, "p", SIZE) as pilot:
+    async with inspect(code, "p", SIZE) as pilot:
         await reads(pilot, "(…)", "0 items")
         await pilot.press("down", "enter")
         await reads(pilot, "1 item")
@@ -57,13 +58,9 @@ async def test_property_is_evaluated_only_on_demand(screens_app: MakeApp) -> Non
         await reads(pilot, "1 item", "(…)")
 
 
-async def test_a_text_is_coloured_and_searched(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(),
-        "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)",
-        "t",
-        SIZE,
-    ) as pilot:
+async def test_a_text_is_coloured_and_searched(inspect: Inspect) -> None:
+    code = "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)"
+    async with inspect(code, "t", SIZE) as pilot:
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
@@ -71,20 +68,18 @@ async def test_a_text_is_coloured_and_searched(screens_app: MakeApp) -> None:
         await reads(pilot, "202  }")
 
 
-async def test_question_about_a_text_becomes_a_search_cell(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, "logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
+async def test_question_about_a_text_becomes_a_search_cell(inspect: Inspect) -> None:
+    async with inspect("logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
         await reads(pilot, "'today'")
         await pilot.press("enter")
         await reads(pilot, "line 1", "two")
         await pilot.press("ctrl+a", *"what?", "enter")
-        await until(pilot, lambda: ran(app) == ["rlm('what?', logs['today'])"])
+        await until(pilot, lambda: ran(pilot) == ["rlm('what?', logs['today'])"])
 
 
-async def test_long_text_is_fetched_where_it_is_visible(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE
-    ) as pilot:
+async def test_long_text_is_fetched_where_it_is_visible(inspect: Inspect) -> None:
+    code = "t = 'line\\n' * 1_000_000 + 'the needle'"
+    async with inspect(code, "t", SIZE) as pilot:
         await reads(pilot, "5,000,010 characters", "line")
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
@@ -92,10 +87,8 @@ async def test_long_text_is_fetched_where_it_is_visible(screens_app: MakeApp) ->
         await reads(pilot, "Not found in the text.")
 
 
-async def test_start_of_bytes_is_shown_as_repr_and_searched(
-    screens_app: MakeApp,
-) -> None:
-    async with looking_at(screens_app(), "b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
+async def test_start_of_bytes_is_shown_as_repr_and_searched(inspect: Inspect) -> None:
+    async with inspect("b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
         await reads(pilot, "b'\\x00needle\\x00", "Repr")
         await pilot.press("end")
         await reads(pilot, "… it goes on …")
@@ -106,26 +99,17 @@ async def test_start_of_bytes_is_shown_as_repr_and_searched(
 async def test_function_shows_its_signature_and_source(make_app: MakeApp) -> None:
     code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
     async with looking_at(make_app(), code, "far", SIZE) as pilot:
+        signature = "far(days, limit: int = 3)"
         await reads(
-            pilot,
-            "far(days, limit: int = 3) -> list",
-            "In [1]:2",
-            "2  def far(days, limit: int = 3)",
-            "4      return [day",
+            pilot, f"{signature} -> list", "In [1]:2", f"2  def {signature}", "4      return [day"
         )
         assert sum("Days far from the median." in line for line in lines(pilot)) == 2
-        assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
+        assert not {"▐", "▕"} & set(screen_text(pilot)), "it must fit without a scrollbar"
 
 
-async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
-    screens_app: MakeApp,
-) -> None:
-    async with looking_at(
-        screens_app(),
-        "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)",
-        "a",
-        SIZE,
-    ) as pilot:
+async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(inspect: Inspect) -> None:
+    code = "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)"
+    async with inspect(code, "a", SIZE) as pilot:
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
@@ -139,40 +123,35 @@ async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
         await reads(pilot, "histogram")
 
 
-async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(),
-        "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()",
-        "bad",
-        SIZE,
-    ) as pilot:
+async def test_misbehaving_repr_gives_one_sentence(inspect: Inspect) -> None:
+    code = "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()"
+    async with inspect(code, "bad", SIZE) as pilot:
         await pilot.press("2")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
 
 
-async def test_object_is_exported_by_a_visible_cell(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
+async def test_missing_variable_is_reported(inspect: Inspect) -> None:
+    async with inspect("x = 1", "nothing") as pilot:
+        assert shown(pilot, "status") == "There is no variable named nothing."
+        assert inspector(pilot).view is None
+
+
+async def test_object_is_exported_by_a_visible_cell(inspect: Inspect) -> None:
+    async with inspect("conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
         await pilot.press("ctrl+s")
         await reads(pilot, "conf.json")
         await pilot.press(*"conf.csv", "enter")
         await reads(pilot, "Only tables and arrays can be written as CSV, not a dict.")
         await pilot.press("ctrl+s", "enter")
-        await until(pilot, lambda: bool(ran(app)))
-        (cell,) = ran(app)
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{cell}\nprint(open('conf.json').read())"
-        )
-        assert "".join(result.output.split()) == '{"a":[1]}'
+        output = await exported(pilot, "print(open('conf.json').read())")
+        assert "".join(output.split()) == '{"a":[1]}'
 
 
-async def test_tree_is_searched_even_where_its_lines_are_not_loaded(
-    screens_app: MakeApp,
-) -> None:
+async def test_tree_is_searched_even_where_its_lines_are_not_loaded(inspect: Inspect) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
-    async with looking_at(screens_app(), code, "d") as pilot:
+    async with inspect(code, "d") as pilot:
         await reads(pilot, "'key 3'")
         await pilot.press("slash", *"KEY", "space", *"2500", "enter")
         await reads(pilot, "2,501 of 3,000", "'key 2500'")
@@ -191,24 +170,18 @@ async def test_tree_is_searched_even_where_its_lines_are_not_loaded(
 
 
 async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
-    async with looking_at(
-        make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n"
-    ) as pilot:
+    code = "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])"
+    async with looking_at(make_app(), code, "n") as pilot:
         views = shown(pilot, "tabs").split()
         await pilot.press(views[views.index("Plot") - 1])
         await reads(pilot, "values by position")
 
         def colours() -> set[str]:
-            strips = pilot.app.screen._compositor.render_strips()
-            segments = [
-                segment
-                for strip in strips
-                for segment in strip
-                if any("\u2800" < character <= "\u28ff" for character in segment.text)
-            ]
             return {
                 str(segment.style.color.triplet)
-                for segment in segments
+                for strip in pilot.app.screen._compositor.render_strips()
+                for segment in strip
+                if any("\u2800" < character <= "\u28ff" for character in segment.text)
                 if segment.style is not None and segment.style.color is not None
             }
 
@@ -224,18 +197,16 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 """
 
 
-async def test_frame_is_shown_sorted_filtered_and_walked_into(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
-        await reads(
-            pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
-        )
+async def test_frame_is_shown_sorted_filtered_and_walked_into(inspect: Inspect) -> None:
+    async with inspect(FRAME, "df") as pilot:
+        seen = "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
+        await reads(pilot, *seen)
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
         assert "—" in lines(pilot)[7]
         await pilot.press("slash", *"> many", "enter")
-        messages = ["many cannot be compared with values of int64."]
-        await until(pilot, lambda: [each.message for each in app._notifications] == messages)
+        message = "many cannot be compared with values of int64."
+        await until(pilot, lambda: notices(pilot) == [message])
         await reads(pilot, "row 1 of 1,000", "Bonn")
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
@@ -252,13 +223,7 @@ async def test_frame_is_shown_sorted_filtered_and_walked_into(screens_app: MakeA
         await pilot.press("escape")
         await reads(pilot, "row 999 of 1,000")
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, InspectorScreen))
-
-
-async def test_missing_variable_is_reported(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "x = 1", "nothing") as pilot:
-        assert shown(pilot, "status") == "There is no variable named nothing."
-        assert inspector(pilot).view is None
+        await wait_for_close(pilot, InspectorScreen)
 
 
 SEEN = """
@@ -267,29 +232,22 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_visible_rows_of_a_sorted_filtered_table_are_exported(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(app, SEEN, "df") as pilot:
+async def test_visible_rows_of_a_sorted_filtered_table_are_exported(inspect: Inspect) -> None:
+    async with inspect(SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "right", "slash", *"bonn", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)")
         await pilot.press("ctrl+s")
         await reads(pilot, "export 2 of 4 rows, sorted by n: df.csv")
         await pilot.press("enter")
-        await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
-        )
-        assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
+        output = await exported(pilot, "print(open('df.csv').read())")
+        assert output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
 
 
 async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
-    screens_app: MakeApp,
+    inspect: Inspect,
 ) -> None:
-    app = screens_app()
-    async with looking_at(app, SEEN, "df") as pilot:
+    async with inspect(SEEN, "df") as pilot:
         await reads(pilot, "Bonn", "1 … 4, mean 2.5")
         await pilot.press("slash", *"> 2", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)", "of all rows:  1 … 4, mean 2.5")
@@ -300,37 +258,22 @@ async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
         await reads(pilot, "not a name is not a valid variable name.")
         await pilot.press("v", "enter")
-        await until(
-            pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"]
-        )
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])"
-        )
-        assert result.output == "[4, 3, 2, 1]\n"
+        assert await exported(pilot, "list(df_view['n'])") == "[4, 3, 2, 1]\n"
+        assert ran(pilot) == ["df_view = table_rows(df, sort='n', descending=True)"]
 
 
-async def test_visible_slice_of_an_array_is_exported(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(
-        app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube"
-    ) as pilot:
+async def test_visible_slice_of_an_array_is_exported(inspect: Inspect) -> None:
+    code = "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)"
+    async with inspect(code, "cube") as pilot:
         await reads(pilot, "slice")
         await pilot.press("full_stop")
         await reads(pilot, "[ 1, :, : ]")
-        await until(
-            pilot,
-            lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
-        )
+        view: Any = inspector(pilot).view
+        await until(pilot, lambda: view.excerpt.opened.expression.startswith("cube[1"))
         await pilot.press("ctrl+s")
         await reads(pilot, "export [1, :, :]: cube.csv")
         await pilot.press("enter")
-        await until(pilot, lambda: bool(ran(app)))
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())"
-        )
-        assert result.output.split() == ["4,5", "6,7"]
+        assert (await exported(pilot, "print(open('cube.csv').read())")).split() == ["4,5", "6,7"]
 
 
 SMALL, MIDDLE = (80, 24), (120, 36)

@@ -1,4 +1,4 @@
-"""The screen of one call."""
+"""The screen of a call."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen, TextPane, TextRows
+from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen, TextRows
 from mahtab_tui.tui.search.pane import CallSelection
-from tests.tui.editor_app import until
+from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running
 
@@ -27,11 +27,11 @@ async def opened(
         await app.push_screen(
             NodeScreen(CallSelection(tree, tree.nodes[node]), app.control, lambda: app.now)
         )
-        await until(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
+        await until(pilot, lambda: "".join(shown(app)).strip() != "")
         yield pilot, app
 
 
-def story(app: SearchApp) -> list[str]:
+def shown(app: SearchApp) -> list[str]:
     pane = app.screen.query_one(CallPane)
     before, pane.scroll_y = pane.scroll_y, 0
     rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]
@@ -45,28 +45,29 @@ def text_rows(app: SearchApp) -> list[str]:
 
 
 async def test_turns_show_words_code_and_output() -> None:
-    async with opened(done(), "1") as (_pilot, app):
-        rows = "\n".join(story(app))
-        assert "Turn 1 of 10" in rows
-        assert "I'll look at the beginning and count the errors" in rows
-        assert 'hits = grep(r"2026-03-29.*(ERROR|FATAL)", max_matches=400)' in rows
-        assert "checkout timed out after 5000 ms" in rows
-        assert "Text after its code was dropped" in rows
-        assert "1,180 characters were printed" in rows
-        assert rows.count("```") == 0
-        assert "rests on 3 places of the text" in rows
-        assert "10 calls" in rows
-        assert "What failed on 2026-03-29" in str(
-            app.screen.query_one("#node-query > Static", Static).content
-        )
+    async with opened(done(), "1") as (pilot, app):
+        rows = "\n".join(shown(app))
+        for words in (
+            "Turn 1 of 10",
+            "I'll look at the beginning and count the errors",
+            'hits = grep(r"2026-03-29.*(ERROR|FATAL)", max_matches=400)',
+            "checkout timed out after 5000 ms",
+            "Text after its code was dropped",
+            "1,180 characters were printed",
+            "rests on 3 places of the text",
+            "10 calls",
+        ):
+            assert words in rows
+        assert "```" not in rows
+        assert "What failed on 2026-03-29" in static_text(pilot, "#node-query > Static")
 
 
 async def test_failed_turn_shows_its_traceback_and_a_failed_call_the_reason() -> None:
     async with opened(running(), "1.6") as (_pilot, app):
-        rows = "\n".join(story(app))
-        assert "TypeError: 'NoneType' object is not subscriptable" in rows
-        assert "It failed" in rows
-        assert "overloaded after 5 tries" in rows
+        rows = "\n".join(shown(app))
+        error = "TypeError: 'NoneType' object is not subscriptable"
+        for words in (error, "It failed", "overloaded after 5 tries"):
+            assert words in rows
 
 
 async def test_screen_follows_new_events() -> None:
@@ -74,14 +75,12 @@ async def test_screen_follows_new_events() -> None:
         scribe = Scribe()
         scribe.seq = 10_000
         app.pane.fold(list(scribe.thinks("1.7", 1, "\n\nand a third cluster")))
-        await until(pilot, lambda: any("and a third cluster" in row for row in story(app)))
+        await until(pilot, lambda: "and a third cluster" in "\n".join(shown(app)))
         app.pane.fold(
             [*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")]
         )
-        await until(pilot, lambda: any("an answer" in row for row in story(app)))
-        await until(
-            pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content)
-        )
+        await until(pilot, lambda: "an answer" in "\n".join(shown(app)))
+        await until(pilot, lambda: "done" in static_text(pilot, "#node-crumbs"))
         pane = app.screen.query_one(CallPane)
         app.pane.fold(list(scribe.turn("1.7", 3, "Still more.", "print(3)", "3\n" * 60)))
         await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
@@ -96,20 +95,15 @@ async def test_answer_links_to_the_text_it_cites() -> None:
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
 
-async def test_text_shows_its_span_with_the_roots_line_numbers() -> None:
-    async with opened(running(), "1.5") as (_pilot, app):
-        start = app.pane.trees["t1"].nodes["1.5"].spans[0][0]
-        first = text_rows(app)[0]
-        assert f"{start // LINE + 1:,}" in first or f"{start // LINE + 2:,}" in text_rows(app)[1]
-
-
-async def test_the_text_can_be_searched() -> None:
+async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
     async with opened(running(), "1.5") as (pilot, app):
+        line = app.pane.trees["t1"].nodes["1.5"].spans[0][0] // LINE + 1
+        rows = app.screen.query_one(TextRows)
+        assert f"{line:,}" in text_rows(app)[0] or f"{line + 1:,}" in text_rows(app)[1]
         await pilot.press("t", "slash")
         field = app.screen.query_one("#find", Input)
         await until(pilot, lambda: field.has_focus)
         await pilot.press(*"error db", "enter")
-        rows = app.screen.query_one(TextRows)
         await until(pilot, lambda: rows.found is not None)
         first = rows.found
         assert first is not None
@@ -119,31 +113,28 @@ async def test_the_text_can_be_searched() -> None:
         await until(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
         await pilot.press("N")
         await until(pilot, lambda: rows.found == first)
-
-
-async def test_escape_closes_the_search_first_and_then_the_call() -> None:
-    async with opened(running(), "1.5") as (pilot, app):
-        await pilot.press("t", "slash", "escape")
+        await pilot.press("slash", "escape")
         assert isinstance(app.screen, NodeScreen)
-        assert app.screen.query_one(TextRows).has_focus
+        assert rows.has_focus
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await wait_for_close(pilot, NodeScreen)
 
 
 async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
     async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
-        assert app.screen.query_one(CallPane).display
-        assert not app.screen.query_one("#node-side").display
+        call, side = app.screen.query_one(CallPane), app.screen.query_one("#node-side")
+        assert call.display
+        assert not side.display
         await pilot.press("t")
-        await until(pilot, lambda: app.screen.query_one("#node-side").display)
-        assert not app.screen.query_one(CallPane).display
+        await until(pilot, lambda: side.display)
+        assert not call.display
         await pilot.press("t")
-        assert app.screen.query_one(CallPane).has_focus
+        assert call.has_focus
 
 
 async def test_calls_link_to_calls() -> None:
     async with opened(running(), "1.5") as (pilot, app):
-        row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
+        row = next(y for y, text in enumerate(shown(app)) if "Is there a deploy" in text)
         pane = app.screen.query_one(CallPane)
         await pilot.click(CallPane, offset=(10, row - pane.scroll_offset.y))
         await until(
@@ -151,7 +142,7 @@ async def test_calls_link_to_calls() -> None:
             lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2",
         )
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await wait_for_close(pilot, NodeScreen)
 
 
 async def test_menu_acts_on_the_call() -> None:
@@ -166,9 +157,8 @@ async def test_missing_text_is_reported() -> None:
     app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
     async with app.run_test(size=(150, 40)) as pilot:
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-        message = app.screen.query_one(TextPane).query_one(Static)
-        assert "no longer kept" in str(message.content)
+        await wait_for_screen(pilot, NodeScreen)
+        assert "no longer kept" in static_text(pilot, "TextPane Static")
         await pilot.press("t", "slash", "n", "tab", "enter", "t")
 
 
@@ -180,18 +170,19 @@ async def test_answer_keeps_its_line_ends_and_a_plain_calls_text_appears_once() 
         scribe.final("1", "first line\nsecond line"),
     ]
     async with opened(records, "1") as (_pilot, app):
-        rows = story(app)
+        rows = shown(app)
         assert any(row.endswith("first line") for row in rows)
         assert any(row.endswith("second line") for row in rows)
     async with opened(running(), "1.5.1") as (_pilot, app):
-        assert sum("the job never committed" in row for row in story(app)) == 1
+        assert sum("the job never committed" in row for row in shown(app)) == 1
 
 
 async def test_click_and_drag_over_words_select_them() -> None:
     async with opened(done(), "1") as (pilot, app):
-        await pilot.mouse_down("#node-query > Static", offset=(0, 0))
-        await pilot.hover("#node-query > Static", offset=(11, 0))
-        await pilot.mouse_up("#node-query > Static", offset=(11, 0))
+        query = "#node-query > Static"
+        await pilot.mouse_down(query, offset=(0, 0))
+        await pilot.hover(query, offset=(11, 0))
+        await pilot.mouse_up(query, offset=(11, 0))
         await until(pilot, lambda: (app.screen.get_selected_text() or "").startswith("What failed"))
 
 

@@ -1,7 +1,8 @@
-"""The cells of a notebook in the transcript: drawn as what has not run, and run from there."""
+"""The cells of a notebook in the transcript: drawn as not run yet, and run from there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +18,11 @@ from tests import tags
 from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import wait_for_close, wait_for_screen
 from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
-from tests.tui.transcript_app import SIZE, cell, record, shown
+from tests.tui.transcript_app import SIZE, cell, shown
 
 HOSTILE = "\n".join(HOSTILE_TEXTS)
 TABLE = "<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>pear</td></tr></tbody></table><script>x</script>"
@@ -46,6 +47,18 @@ def notebook(first: int = 1) -> list[Record]:
     ]
 
 
+MORE = [
+    records.NotebookCell(f"cell_{number}", position=number, kind="code") for number in range(5, 80)
+]
+
+
+def executed(code: str, output: str = "", *, cell: int) -> list[Record]:
+    """Records of the notebook's second cell, run as this cell."""
+    about: dict[str, Any] = {"cell": cell, "party": "you", "position": 2, "time": 1.0}
+    ended = records.UserReplOut(output, status="ok", duration=0.5, **about)
+    return [records.UserReplIn(code, **about), ended]
+
+
 def text(app: KeysApp) -> str:
     return "\n".join(shown(app.pane))
 
@@ -59,22 +72,14 @@ async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> No
         for words in ("Title", "with words", "Cell 2 · notebook", "stored", "pear", "raw ``` text"):
             assert words in drawn
         assert "script" not in drawn
-        app.pane.fold(
-            [
-                record(tags.USER_REPL_IN, "x = 1", cell=7, party="you", position=2),
-                record(tags.USER_REPL_OUT, "new\n", cell=7, status="ok", duration=0.1, position=2),
-            ]
-        )
+        app.pane.fold(executed("x = 1", "new\n", cell=7))
         await press(pilot, "home")
         assert "ran as In 7" in text(app)
         assert "In 7 · you · cell 2 of the notebook" in text(app)
 
 
 async def test_long_notebook_is_shown_from_its_start_until_something_happens() -> None:
-    many = [
-        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
-    ]
-    app = KeysApp([*cell(1, "before"), *notebook(), *many])
+    app = KeysApp([*cell(1, "before"), *notebook(), *MORE])
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "a.ipynb: cells 1 to 4" in shown(app.pane)[2]
@@ -93,18 +98,15 @@ async def test_long_notebook_is_shown_from_its_start_until_something_happens() -
 
 
 async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
-    many = [
-        records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
-    ]
-    app = KeysApp([*notebook(), *many])
+    app = KeysApp([*notebook(), *MORE])
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app.pane.fold([record(tags.NOTICE, "Something waits.", level="info")])
+        app.pane.fold([records.Notice("Something waits.", time=1.0)])
         await pilot.pause()
         assert "a.ipynb: cells 1 to 4" in text(app)
         app.pane.action_scroll_end()
         await pilot.pause()
-        app.pane.fold([record(tags.NOTICE, "It was saved.", level="info")])
+        app.pane.fold([records.Notice("It was saved.", time=1.0)])
         await pilot.pause()
         assert "It was saved." in text(app)
 
@@ -119,12 +121,7 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
         await press(pilot, "alt+r", "enter")
         assert {"entry-edit", "entry-hide", "entry-open"} <= offered(app)
         assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
-        for keys in (
-            ["e"],
-            ["enter", "r", "enter"],
-            ["enter", "m"],
-            ["enter", "o"],
-        ):
+        for keys in (["e"], ["enter", "r", "enter"], ["enter", "m"], ["enter", "o"]):
             await press(pilot, *keys)
         await press(pilot, "up", "enter", "o")
         assert app.calls == [
@@ -138,11 +135,7 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
 
 
 async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
-    ran = [
-        record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", position=2),
-        record(tags.USER_REPL_OUT, "", cell=7, status="ok", position=2),
-    ]
-    app = KeysApp([*notebook(), *ran])
+    app = KeysApp([*notebook(), *executed("x = 5", cell=7)])
     async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         await press(pilot, "alt+r", "enter", "e")
@@ -155,12 +148,7 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
         entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
         assert [entry.removed for entry in entries] == ["replaced"] * 4 + [""] * 5
         app.pane.clear()
-        app.pane.fold(
-            [
-                record(tags.USER_REPL_IN, "x", cell=9, party="you", position=2),
-                records.NotebookOutput("late", position=6),
-            ]
-        )
+        app.pane.fold([executed("x", cell=9)[0], records.NotebookOutput("late", position=6)])
         assert isinstance(app.pane.viewport.transcript.entries[0], Cell)
 
 
@@ -169,29 +157,16 @@ async def test_hostile_cells_are_plain_text() -> None:
     for index, kind in enumerate(("markdown", "code", "raw", "other"), 1):
         story.append(records.NotebookCell(HOSTILE, position=index, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
-        story.append(
-            records.NotebookOutput(
-                HOSTILE,
-                position=2,
-                kind="display" if mime else "traceback",
-                mime=mime,
-                data=HOSTILE,
-            )
-        )
+        output = records.NotebookOutput(HOSTILE, position=2, mime=mime, data=HOSTILE)
+        story.append(output.changed(kind="display" if mime else "traceback"))
     app = KeysApp(story)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         for key in ("home", "pagedown", "end"):
             app.pane.focus()
             await press(pilot, key)
-            assert not any(
-                ord(character) < 32 or "\x7f" <= character < "\xa0"
-                for row in shown(app.pane)
-                for character in row
-            )
+            assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(shown(app.pane)))
 
-
-# Pictures of an opened notebook.
 
 TRACEBACK = (
     "\x1b[31mTraceback (most recent call last)\x1b[0m\nZeroDivisionError: division by zero\n"
@@ -200,23 +175,11 @@ TRACEBACK = (
 
 def opened() -> list[Record]:
     return [
-        made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0),
+        records.Session(name="sales", model="demo", approval="ask", time=1.0),
         made(tags.KERNEL, "", IDLE, 1.0),
         *notebook(),
         records.NotebookCell("1 / 0", position=5, kind="code"),
         records.NotebookOutput(TRACEBACK, position=5, kind="traceback"),
-    ]
-
-
-def ran() -> list[Record]:
-    return [
-        made(tags.USER_REPL_IN, "x = 2", {"cell": 1, "party": "you", "position": 2}, 1.0),
-        made(
-            tags.USER_REPL_OUT,
-            "new\n",
-            {"cell": 1, "party": "you", "position": 2, "status": "ok", "duration": 0.5},
-            1.0,
-        ),
     ]
 
 
@@ -230,11 +193,8 @@ def test_notebook_snapshot(
 def test_notebook_with_an_executed_cell_snapshot(
     snap_compare: Callable[..., bool], make_app: MakeApp
 ) -> None:
-    assert snap_compare(
-        make_app(*opened(), *ran(), theme="mahtab-day"),
-        terminal_size=(120, 50),
-        run_before=pressing(),
-    )
+    app = make_app(*opened(), *executed("x = 2", "new\n", cell=1), theme="mahtab-day")
+    assert snap_compare(app, terminal_size=(120, 50), run_before=pressing())
 
 
 async def test_notebook_of_another_language_runs_only_after_a_question(make_app: MakeApp) -> None:
@@ -246,9 +206,9 @@ async def test_notebook_of_another_language_runs_only_after_a_question(make_app:
     async with app.run_test() as pilot:
         for key in ("n", "y"):
             run_notebook(app, session, lambda notebook: ran.append(notebook.language))
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await wait_for_screen(pilot, Confirm)
             assert ran == []
             await pilot.press(key)
-            await until(pilot, lambda: len(app.screen_stack) == 1)
+            await wait_for_close(pilot)
         run_notebook(app, session, lambda notebook: ran.append("again"))
         assert ran == ["julia", "again"]

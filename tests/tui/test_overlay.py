@@ -1,27 +1,27 @@
-"""The terminal's own graphics stand over pictures at rest, and nowhere else."""
+"""The terminal's own graphics cover pictures at rest, and nothing else."""
 
 from __future__ import annotations
 
 import base64
 import io
+from typing import Any
 
 import pytest
 from PIL import Image
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui import pictures as overlay
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.terminal_driver import Protocol
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
-from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import screen_text, until
 from tests.tui.graphics_terminal import GraphicsTerminal
 from tests.tui.story import MakeApp, drawn, showing
 
 pytestmark = pytest.mark.terminal
-LONG_REST = 1_000.0
 SIZE = (120, 40)
 
 
@@ -32,56 +32,47 @@ def png(width: int, height: int, colour: str = "red") -> str:
 
 
 def cell(number: int, *pictures: str) -> list[Record]:
+    text = "<Figure>\n"
+    about: dict[str, Any] = {"cell": number, "time": 1.0}
+    kinds = (("display", len(text)),) * len(pictures)
     return [
-        made(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
-        *(
-            made(
-                tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0
-            )
-            for data in pictures
-        ),
-        made(
-            tags.USER_REPL_OUT,
-            "<Figure>\n" * len(pictures),
-            {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)},
-            1.0,
-        ),
+        records.UserReplIn("plot()", party="you", **about),
+        *(records.Display(text, mime="image/png", data=data, **about) for data in pictures),
+        records.UserReplOut(text * len(pictures), status="ok", kinds=kinds, **about),
     ]
+
+
+def use_terminal(monkeypatch: pytest.MonkeyPatch, protocol: Protocol) -> GraphicsTerminal:
+    terminal = GraphicsTerminal(protocol)
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
+    return terminal
 
 
 @pytest.fixture(params=["kitty", "sixel"])
 def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
-    terminal = GraphicsTerminal(request.param)
-    monkeypatch.setattr(MahtabApp, "terminal", terminal)
-    return terminal
+    return use_terminal(monkeypatch, request.param)
 
 
 @pytest.fixture
 def sixel(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
-    terminal = GraphicsTerminal("sixel")
-    monkeypatch.setattr(MahtabApp, "terminal", terminal)
-    return terminal
+    return use_terminal(monkeypatch, "sixel")
 
 
 @pytest.fixture
 def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
-    terminal = GraphicsTerminal()
-    monkeypatch.setattr(MahtabApp, "terminal", terminal)
-    return terminal
+    return use_terminal(monkeypatch, "kitty")
 
 
-class Watched:
-    """Sees at each update that nothing stands where it does not belong."""
+class Watcher:
+    """Collects, at each update, pictures over cells that show none."""
 
     def __init__(self, pilot: Pilot[int], terminal: GraphicsTerminal) -> None:
-        assert isinstance(pilot.app, MahtabApp)
-        self.pilot, self.app, self.terminal = pilot, pilot.app, terminal
-        self.misplaced: list[list[Region]] = []
-        self.app.post_display_hook = self.look  # type: ignore[method-assign]
+        self.pilot, self.terminal = pilot, terminal
+        self.misplaced: list[Region] = []
+        pilot.app.post_display_hook = self.check  # type: ignore[method-assign]
 
-    def look(self) -> None:
-        if misplaced := self.terminal.misplaced(self.app):
-            self.misplaced.append(misplaced)
+    def check(self) -> None:
+        self.misplaced += self.terminal.misplaced(self.pilot.app)
 
     async def standing(self, pictures: int) -> list[Region]:
         await until(self.pilot, lambda: len(self.terminal.standing) == pictures)
@@ -89,7 +80,12 @@ class Watched:
 
     @property
     def pane(self) -> TranscriptPane:
-        return self.app.query_one(TranscriptPane)
+        return self.pilot.app.query_one(TranscriptPane)
+
+
+def half_blocks(pilot: Pilot[int]) -> list[int]:
+    """Return the lines that show some."""
+    return [y for y, line in enumerate(screen_text(pilot).split("\n")) if "▀" in line]
 
 
 async def test_pictures_replace_their_half_blocks(
@@ -98,18 +94,14 @@ async def test_pictures_replace_their_half_blocks(
     async with showing(make_app(*cell(1, png(80, 80), png(160, 48))), SIZE) as pilot:
         pane = pilot.app.query_one(TranscriptPane)
         if terminal.protocol == "kitty":
-            regions = await Watched(pilot, terminal).standing(2)
+            regions = await Watcher(pilot, terminal).standing(2)
             assert not terminal.misplaced(pilot.app)
         else:
             await until(pilot, lambda: len(terminal.drawn) == 2)
             regions = terminal.drawn
-        lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-        rows = [y for y, line in enumerate(lines) if "▀" in line]
-        assert [(region.x - pane.region.x, region.size) for region in regions] == [
-            (3, (10, 5)),
-            (3, (20, 3)),
-        ]
-        assert rows == [y for region in regions for y in region.line_range]
+        found = [(region.x - pane.region.x, region.size) for region in regions]
+        assert found == [(3, (10, 5)), (3, (20, 3))]
+        assert half_blocks(pilot) == [y for region in regions for y in region.line_range]
         assert terminal.asked == 1
 
 
@@ -136,10 +128,10 @@ async def test_partially_scrolled_picture_is_cropped(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with showing(make_app(*cell(1, png(320, 320))), (120, 24)) as pilot:
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         (below,) = await watched.standing(1)
         ((top, height),) = kitty.cut.values()
-        assert top + height == 20 * 20, "it stands at its end"
+        assert top + height == 20 * 20, "not scrolled to its end"
         assert height == below.height * 20 < 400
         kitty.cut.clear()
         watched.pane.focus()
@@ -149,16 +141,16 @@ async def test_partially_scrolled_picture_is_cropped(
         assert kitty.cut == {next(iter(kitty.standing)): (0, above.height * 20)}
         assert above.y > below.y
         assert watched.misplaced == []
-        assert len([data for data in kitty.sent if "a=t" in data]) == 1, "it is sent once"
+        assert len([data for data in kitty.sent if "a=t" in data]) == 1, "sent twice"
 
 
 async def test_moving_picture_is_not_drawn(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with showing(make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         await watched.standing(2)
-        monkeypatch.setattr(overlay, "IDLE_DELAY", LONG_REST)
+        monkeypatch.setattr(overlay, "IDLE_DELAY", 1_000.0)
         watched.pane.focus()
         await pilot.press("up")
         await watched.standing(0)
@@ -174,7 +166,7 @@ async def test_covered_picture_is_removed_first_and_restored(
     ) as pilot:
         await drawn(pilot)
         await pilot.press("f3")
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         before = await watched.standing(1)
         match covering:
             case "help":
@@ -186,10 +178,7 @@ async def test_covered_picture_is_removed_first_and_restored(
             case "full screen":
                 watched.pane.focus()
                 await pilot.press("enter", "o")
-                await until(
-                    pilot,
-                    lambda: len(kitty.standing) == 1 and list(kitty.standing.values()) != before,
-                )
+                await until(pilot, lambda: list(kitty.standing.values()) not in ([], before))
         if covering != "full screen":
             await watched.standing(0)
         if covering == "toast":
@@ -197,9 +186,8 @@ async def test_covered_picture_is_removed_first_and_restored(
         else:
             await pilot.press("escape")
         await until(pilot, lambda: list(kitty.standing.values()) == before)
-        if (
-            covering != "toast"
-        ):  # seen once over a toast, for one update, on a machine that was very busy
+        # It was over a toast once, for one update, on a very busy machine.
+        if covering != "toast":
             assert watched.misplaced == []
 
 
@@ -207,22 +195,20 @@ async def test_resize_and_theme_change_redraw_pictures(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with showing(make_app(*cell(1, png(320, 320))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         await watched.standing(1)
         await pilot.press("f10")
         await watched.standing(1)
         await pilot.resize_terminal(80, 24)
-        await until(
-            pilot,
-            lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20,
-        )
+
+        def heights() -> list[int]:
+            return [region.height for region in kitty.standing.values()]
+
+        await until(pilot, lambda: len(heights()) == 1 and heights()[0] < 20)
         kitty.standing.clear()  # as some terminals do it then
         kitty.stored.clear()
         await pilot.resize_terminal(200, 50)
-        await until(
-            pilot,
-            lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20,
-        )
+        await until(pilot, lambda: heights() == [20])
         assert watched.misplaced == []
         assert len(kitty.stored) == 1
 
@@ -252,10 +238,7 @@ async def test_sixel_is_cropped_to_its_visible_part(
             await pilot.press(key)
             pilot.app.screen.refresh()
             await until(pilot, lambda: bool(sixel.drawn))
-            lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-            assert list(sixel.drawn[-1].line_range) == [
-                y for y, line in enumerate(lines) if "▀" in line
-            ]
+            assert list(sixel.drawn[-1].line_range) == half_blocks(pilot)
             assert sixel.drawn[-1].height < 20
 
 
@@ -264,7 +247,7 @@ async def test_only_few_invisible_pictures_are_retained(
 ) -> None:
     pictures = [png(320, 320, f"rgb({number},0,0)") for number in range(12)]
     async with showing(make_app(*cell(1, *pictures)), (120, 30)) as pilot:
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         watched.pane.focus()
         for _ in range(12):
             await until(pilot, lambda: bool(kitty.standing))
@@ -291,23 +274,17 @@ async def test_undrawable_pictures_stay_half_blocks(
         assert (len(tried), kitty.sent) == (1, [])
 
 
-async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
-        await watched.standing(1)
-        kitty.graphics = None
-        pilot.app.screen.refresh()
-        await watched.standing(0)
-
-
-async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
+async def test_suspended_terminal_gets_pictures_again_and_the_setting_removes_them(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
-        watched = Watched(pilot, kitty)
+        watched = Watcher(pilot, kitty)
         (before,) = await watched.standing(1)
         kitty.stops += 1
         kitty.standing.clear()
         kitty.stored.clear()
         pilot.app.refresh(layout=True)
         assert await watched.standing(1) == [before]
+        kitty.graphics = None
+        pilot.app.screen.refresh()
+        await watched.standing(0)

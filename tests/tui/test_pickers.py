@@ -1,13 +1,13 @@
-"""The lists of kernels and of models."""
+"""The lists to choose a kernel or a model from."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 
 from mahtab_tui.llm import providers
 from mahtab_tui.tui.app import MahtabApp
@@ -16,7 +16,14 @@ from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
-from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.editor_app import (
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+    write,
+)
 from tests.tui.story import MakeApp, drawn, showing, story
 
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
@@ -28,16 +35,15 @@ OTHERS = (
 )
 
 
-def opened(app: MahtabApp, picker: KernelPicker) -> bool:
-    return app.screen is picker and len(picker.rows) == len(OTHERS)
+async def open_kernels(pilot: Pilot[int], chosen: list[KernelChoice | None]) -> None:
+    picker = KernelPicker(HERE, lambda: OTHERS)
+    pilot.app.push_screen(picker, chosen.append)
+    await until(pilot, lambda: pilot.app.screen is picker and len(picker.rows) == len(OTHERS))
 
 
 async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
-    app = make_app()
-    picker = KernelPicker(HERE, lambda: OTHERS)
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(picker)
-        await until(pilot, lambda: opened(app, picker))
+    async with make_app().run_test() as pilot:
+        await open_kernels(pilot, [])
         await pilot.pause()
         shown = screen_text(pilot)
     for line in (
@@ -51,29 +57,17 @@ async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
 
 
 async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
-    app = make_app()
     chosen: list[KernelChoice | None] = []
-
-    async def choose(pilot: Pilot[int], keys: Sequence[str]) -> None:
-        picker = KernelPicker(HERE, lambda: OTHERS)
-        app.push_screen(picker, chosen.append)
-        await until(pilot, lambda: opened(app, picker))
-        await pilot.press(*keys)
-
-    async with app.run_test(size=(80, 24)) as pilot:
-        await choose(pilot, ["enter"])
-        await until(
-            pilot,
-            lambda: (
-                "This kernel is in use"
-                in str(app.screen.query_one(".listing-said", Static).content)
-            ),
-        )
+    async with make_app().run_test() as pilot:
+        await open_kernels(pilot, chosen)
+        await pilot.press("enter")
+        await until(pilot, lambda: "This kernel is in use" in static_text(pilot, ".listing-said"))
         await pilot.press("escape")
         await until(pilot, lambda: len(chosen) == 1)
-        await choose(pilot, ["down", "enter"])
-        await until(pilot, lambda: len(chosen) == 2)
-        await choose(pilot, [*"ssh", "colon", "slash", "slash", *"new", "enter"])
+        for keys in (["down"], [*"ssh", "colon", "slash", "slash", *"new"]):
+            await open_kernels(pilot, chosen)
+            await pilot.press(*keys, "enter")
+            await wait_for_close(pilot)
         await until(pilot, lambda: len(chosen) == 3)
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
 
@@ -96,12 +90,9 @@ def specs(pilot: Pilot[int]) -> list[str]:
 async def open_models(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
-    await until(
-        pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models)
-    )
-    await until(
-        pilot, lambda: static_text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot)
-    )
+    await wait_for_screen(pilot, ModelPicker)
+    await until(pilot, lambda: bool(picker(pilot)._models) and "ollama:" in specs(pilot))
+    await until(pilot, lambda: static_text(pilot, ".listing-count") == "")
     await pilot.pause()
 
 
@@ -112,16 +103,22 @@ def app(make_app: MakeApp) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test() as pilot:
         await open_models(pilot)
         yield pilot
 
 
-async def left(pilot: Pilot[int]) -> None:
-    await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
+async def enter(pilot: Pilot[int]) -> str:
+    """Choose the marked model."""
+    await pilot.press("enter")
+    await wait_for_close(pilot, ModelPicker)
+    assert isinstance(pilot.app, MahtabApp)
+    return pilot.app.session.model
 
 
-async def test_model_picker_shows_how_each_model_is_reached(pilot: Pilot[int]) -> None:
+async def test_models_are_listed_and_missing_ones_explained(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
     shown = screen_text(pilot)
     for line in (
         "● demo                       chosen now",
@@ -132,15 +129,8 @@ async def test_model_picker_shows_how_each_model_is_reached(pilot: Pilot[int]) -
         "Enter chooses · any name can be typed · Esc cancels",
     ):
         assert line in shown
-
-
-async def test_available_models_are_listed_and_missing_ones_explained(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
     assert specs(pilot)[:2] == ["demo", "claude"]
     assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
-    rows = {row.spec: row for row in picker(pilot).rows}
-    assert "ANTHROPIC_API_KEY" in rows["anthropic:"].problem
     await write(pilot, "anthropic")
     await pilot.press("enter")
     assert "ANTHROPIC_API_KEY" in static_text(pilot, ".listing-said")
@@ -157,18 +147,15 @@ async def test_models_of_local_servers_are_listed(
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}
         ollama.documents = {"/api/tags": {"models": []}}
-        app = make_app()
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with make_app().run_test(size=(120, 40)) as pilot:
             await open_models(pilot)
             listed = specs(pilot)
             assert listed.index("llamacpp:org/[b]x:8b") + 1 == listed.index("anthropic:")
             rows = {row.spec: row.about for row in picker(pilot).rows}
             assert rows["llamacpp:org/[b]x:8b"] == f"at {llama.url}"
-            assert rows["ollama:"] == "type a model's name after it", "it has none yet"
+            assert rows["ollama:"] == "type a model's name after it"
             await write(pilot, "org/")
-            await pilot.press("enter")
-            await left(pilot)
-            assert app.session.model == "llamacpp:org/[b]x:8b"
+            assert await enter(pilot) == "llamacpp:org/[b]x:8b"
 
 
 async def test_typing_filters_and_enter_selects_the_model(
@@ -176,9 +163,7 @@ async def test_typing_filters_and_enter_selects_the_model(
 ) -> None:
     await write(pilot, "opus")
     await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
-    await pilot.press("enter")
-    await left(pilot)
-    assert app.session.model == "claude:opus"
+    assert await enter(pilot) == "claude:opus"
     assert app.ui_state.models[:2] == ("claude:opus", "demo")
 
 
@@ -192,9 +177,7 @@ async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(
     )
     app.screen.query_one(LineInput).value = ""
     await write(pilot, "claude-opus-9")
-    await pilot.press("enter")
-    await left(pilot)
-    assert app.session.model == "claude-opus-9"
+    assert await enter(pilot) == "claude-opus-9"
 
 
 async def test_choosing_a_provider_asks_for_the_model_name(
@@ -205,9 +188,7 @@ async def test_choosing_a_provider_asks_for_the_model_name(
     await until(pilot, lambda: app.screen.query_one(LineInput).value == "ollama:")
     await write(pilot, "tiny")
     await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
-    await pilot.press("enter")
-    await left(pilot)
-    assert app.session.model == "ollama:tiny"
+    assert await enter(pilot) == "ollama:tiny"
 
 
 async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:
@@ -218,7 +199,7 @@ async def test_previously_used_models_are_offered_again(make_app: MakeApp, proje
         await until(pilot, lambda: app.session.model == "replay:a.jsonl")
     app.ui_state.save()
     again = make_app()
-    async with again.run_test(size=(80, 24)) as pilot:
+    async with again.run_test() as pilot:
         await open_models(pilot)
         assert specs(pilot)[:2] == ["demo", "replay:a.jsonl"]
         assert "used before" in str(pilot.app.screen.query_one(OptionList).options[1].prompt)

@@ -1,17 +1,19 @@
-"""The pane of searches: its tree, cursor, keys and clicks."""
+"""The pane of searches: its tree, cursor, keys, clicks and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 from textual.events import MouseScrollDown
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import SearchTreePane
-from tests.tui.editor_app import until
+from tests.tui.editor_app import until, wait_for_close, wait_for_screen
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import (
     QUERY,
@@ -24,8 +26,6 @@ from tests.tui.search_story import (
     running,
     wide,
 )
-
-# The recursion pane: what it shows, where its cursor stays, what its keys and clicks do.
 
 SIZE = (100, 30)
 
@@ -40,12 +40,25 @@ def line_with(pane: SearchTreePane, words: str) -> int:
     return found[0]
 
 
+@asynccontextmanager
+async def searching(
+    records: Sequence[Record] = (), size: tuple[int, int] = SIZE
+) -> AsyncIterator[tuple[SearchApp, Pilot[None]]]:
+    app = SearchApp(records)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, pilot
+
+
 @pytest.fixture
 async def pilot() -> AsyncIterator[Pilot[None]]:
-    app = SearchApp(running())
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with searching(running()) as (_, pilot):
         yield pilot
+
+
+@pytest.fixture
+def app(pilot: Pilot[None]) -> SearchApp:
+    return app_of(pilot)
 
 
 def app_of(pilot: Pilot[None]) -> SearchApp:
@@ -69,25 +82,21 @@ async def go_to(pilot: Pilot[None], node: str) -> None:
 
 
 async def test_keys_do_nothing_in_an_empty_pane() -> None:
-    app = SearchApp()
-    async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.pause()
+    async with searching() as (app, pilot):
         await pilot.press("enter", "down", "left", "right", "s", "y", "end", "pageup")
         assert app.control.calls == []
 
 
-async def test_running_search_is_shown(pilot: Pilot[None]) -> None:
-    pane = app_of(pilot).pane
-    shown = "\n".join(lines(pane))
-    assert QUERY in shown
-    assert "10 calls · 16.9k tok · $0.04 · depth 2" in shown
-    assert "turn 1  print" in shown
-    assert "The model could not be reached" in shown
-    assert "overloaded, again in" in shown
-
-
-async def test_thinking_node_shows_its_latest_line(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
+async def test_running_search_and_its_latest_lines_are_shown(app: SearchApp) -> None:
+    shown = "\n".join(lines(app.pane))
+    for words in (
+        QUERY,
+        "10 calls · 16.9k tok · $0.04 · depth 2",
+        "turn 1  print",
+        "The model could not be reached",
+        "overloaded, again in",
+    ):
+        assert words in shown
     scribe = Scribe()
     scribe.seq = 10_000
     app.pane.fold(list(scribe.thinks("1.7", 1, "\nnow a new li", "ne")))
@@ -96,8 +105,7 @@ async def test_thinking_node_shows_its_latest_line(pilot: Pilot[None]) -> None:
 
 async def test_the_cursor_stays_on_its_node_while_the_tree_grows() -> None:
     scribe = Scribe()
-    app = SearchApp(list(beginning(scribe)))
-    async with app.run_test(size=(100, 14)) as pilot:
+    async with searching(list(beginning(scribe)), (100, 14)) as (app, pilot):
         await go_to(pilot, "1.8")
         at = line_with(app.pane, "14.3–16.3M")
         app.pane.fold([*parts_at_work(scribe), *fanned_out(scribe)])
@@ -117,9 +125,7 @@ async def test_left_and_right_fold_and_unfold(pilot: Pilot[None]) -> None:
 
 
 async def test_finished_calls_are_collapsed_unless_expanded_by_the_user() -> None:
-    app = SearchApp(done())
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with searching(done()) as (app, pilot):
         assert not any("Why did this job" in line for line in lines(app.pane))
         await go_to(pilot, "1.5")
         await pilot.press("right")
@@ -127,9 +133,7 @@ async def test_finished_calls_are_collapsed_unless_expanded_by_the_user() -> Non
 
 
 async def test_newest_search_is_first_and_expanded_and_older_ones_collapsed() -> None:
-    app = SearchApp([*done("a"), *running()])
-    async with app.run_test(size=(100, 40)) as pilot:
-        await pilot.pause()
+    async with searching([*done("a"), *running()], (100, 40)) as (app, _):
         shown = lines(app.pane)
         assert "2 searches" in shown[0]
         assert shown[1].startswith(" ▾ ●")
@@ -137,20 +141,17 @@ async def test_newest_search_is_first_and_expanded_and_older_ones_collapsed() ->
         assert older.split()[-3:] == ["$0.73", "55.2", "s"]
 
 
-async def test_only_changes_are_redrawn_even_when_scrolled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    app = SearchApp(running())
-    async with app.run_test(size=(100, 14)) as pilot:
+async def test_only_changes_are_redrawn_even_when_scrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with searching(running(), (100, 14)) as (app, pilot):
         await go_to(pilot, "1.10")
         await pilot.pause()
         assert app.pane.scroll_offset.y > 0
         drawn: list[int] = []
-        monkeypatch.setattr(
-            app.pane,
-            "refresh",
-            lambda *regions, **how: drawn.extend(region.y for region in regions),
-        )
+
+        def refresh(*regions: Region, **options: object) -> None:
+            drawn.extend(region.y for region in regions)
+
+        monkeypatch.setattr(app.pane, "refresh", refresh)
         scribe = Scribe()
         scribe.seq = 10_000
         app.pane.refresh_changed()
@@ -161,9 +162,7 @@ async def test_only_changes_are_redrawn_even_when_scrolled(
 
 
 async def test_large_fan_out_is_one_line() -> None:
-    app = SearchApp(wide())
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with searching(wide()) as (app, pilot):
         line_with(app.pane, "200 parts: 177 done, 3 failed, 12 running, 8 waiting")
         await go_to(pilot, "1.7")
         await pilot.press("down", "enter")
@@ -173,8 +172,9 @@ async def test_large_fan_out_is_one_line() -> None:
         assert app.pane.virtual_size.height < 40
 
 
-async def test_stop_copy_and_variable_reach_the_controller(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
+async def test_stop_copy_and_variable_reach_the_controller(
+    app: SearchApp, pilot: Pilot[None]
+) -> None:
     await go_to(pilot, "1.5")
     await pilot.press("enter", "s", "enter")
     assert app.control.calls == [("stop", "t1", "1.5")]
@@ -186,9 +186,8 @@ async def test_stop_copy_and_variable_reach_the_controller(pilot: Pilot[None]) -
 
 
 async def test_finished_calls_cannot_be_stopped_and_missing_answers_not_copied(
-    pilot: Pilot[None],
+    app: SearchApp, pilot: Pilot[None]
 ) -> None:
-    app = app_of(pilot)
     await go_to(pilot, "1.1")
     await pilot.press("enter", "s", "enter")
     await go_to(pilot, "1.7")
@@ -198,25 +197,22 @@ async def test_finished_calls_cannot_be_stopped_and_missing_answers_not_copied(
 
 
 async def test_enter_or_click_opens_a_call_and_a_click_on_its_arrow_folds_it(
-    pilot: Pilot[None],
+    app: SearchApp, pilot: Pilot[None]
 ) -> None:
-    app = app_of(pilot)
     await go_to(pilot, "1.3")
     await pilot.press("enter", "enter")
-    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+    await wait_for_screen(pilot, NodeScreen)
     await pilot.press("escape")
-    await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
+    await wait_for_close(pilot, NodeScreen)
     at = line_with(app.pane, "8.2–10.2M")
     await pilot.click(SearchTreePane, offset=(lines(app.pane)[at].index("▾"), at))
     assert not any("deploy" in line for line in lines(app.pane))
     await pilot.click(SearchTreePane, offset=(20, at))
-    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-    assert isinstance(app.screen, NodeScreen)
-    assert app.screen.chosen.node.id == "1.5"
+    screen = await wait_for_screen(pilot, NodeScreen)
+    assert screen.chosen.node.id == "1.5"
 
 
-async def test_wheel_scrolls_long_content(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
+async def test_wheel_scrolls_long_content(app: SearchApp, pilot: Pilot[None]) -> None:
     await pilot.resize_terminal(100, 10)
     await until(pilot, lambda: app.pane.max_scroll_y > 0)
     await pilot._post_mouse_events([MouseScrollDown], app.pane, offset=(5, 3))
@@ -224,9 +220,7 @@ async def test_wheel_scrolls_long_content(pilot: Pilot[None]) -> None:
 
 
 async def test_waiting_question_is_shown_in_the_tree() -> None:
-    app = SearchApp(asking())
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with searching(asking()) as (app, _):
         assert "waits for you" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
         line_with(app.pane, "? 200 calls at once, about $0.68: waits for you")
 
@@ -240,18 +234,15 @@ async def test_external_text_is_neither_markup_nor_control_codes() -> None:
         scribe.final("1.1", hostile),
         *scribe.thinks("1", 1, hostile),
     ]
-    app = SearchApp(records)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with searching(records) as (app, pilot):
         shown = "".join(lines(app.pane))
         assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
         assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await wait_for_screen(pilot, NodeScreen)
 
 
-async def test_users_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
+async def test_users_keymap_changes_the_keys_of_calls(app: SearchApp, pilot: Pilot[None]) -> None:
     app.set_keymap({"node-stop": "x"})
     await pilot.press("enter", "s", "enter", "x")
     assert app.control.calls == []
@@ -260,8 +251,9 @@ async def test_users_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> Non
     assert app.control.calls == [("stop", "t1", "1")]
 
 
-async def test_calls_of_an_earlier_session_are_read_only(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
+async def test_calls_of_an_earlier_session_are_read_only(
+    app: SearchApp, pilot: Pilot[None]
+) -> None:
     app.pane.end()
     assert "cut off here" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
     await go_to(pilot, "1.7")
@@ -271,57 +263,44 @@ async def test_calls_of_an_earlier_session_are_read_only(pilot: Pilot[None]) -> 
 
 @pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])
 async def test_every_line_fits_the_width(width: int) -> None:
-    app = SearchApp([*done("a"), *wide()])
-    async with app.run_test(size=(width, 60)) as pilot:
-        await pilot.pause()
-        assert all(
-            app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width
-            for y in range(app.pane.size.height)
-        )
+    async with searching([*done("a"), *wide()], (width, 60)) as (app, _):
+        pane = app.pane
+        widths = {pane.render_line(y).cell_length for y in range(pane.size.height)}
+        assert widths == {pane.scrollable_content_region.width}
 
 
 async def test_timer_runs_only_during_work() -> None:
-    app = SearchApp()
-    async with app.run_test(size=SIZE) as pilot:
-        records: list[Record] = done()
+    async with searching() as (app, _):
+        records = done()
         app.pane.fold(records[:200])
-        assert app.pane._ticking is not None
+        assert app.pane._auto_refresh_timer is not None
         app.pane.fold(records[200:])
-        assert app.pane._ticking is None
-        await pilot.pause()
+        assert app.pane._auto_refresh_timer is None
 
 
-# Pictures of searches.
-
-_STATES: dict[str, Callable[[], list[Record]]] = {
-    "running": running,
-    "asking": asking,
-    "wide": wide,
-    "done": done,
-}
-
-
-async def drawn(pilot: Pilot[None]) -> None:
-    await pilot.pause()
+Search = Callable[[], list[Record]]
 
 
 @pytest.mark.parametrize(
-    ("state", "size"),
-    [("running", (54, 30)), ("wide", (200, 50))],
+    ("search", "size"),
+    [(running, (54, 30)), (wide, (200, 50))],
     ids=["running-54x30", "wide-200x50"],
 )
-def test_the_pane(snap_compare: Callable[..., bool], state: str, size: tuple[int, int]) -> None:
-    assert snap_compare(SearchApp(_STATES[state]()), terminal_size=size, run_before=drawn)
+def test_the_pane(snap_compare: Callable[..., bool], search: Search, size: tuple[int, int]) -> None:
+    async def drawn(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+
+    assert snap_compare(SearchApp(search()), terminal_size=size, run_before=drawn)
 
 
 @pytest.mark.parametrize(
-    ("theme", "state", "keys", "size"),
-    [("mahtab", "running", ["down"] * 5, (80, 24)), ("mahtab-day", "done", [], (160, 46))],
+    ("theme", "search", "keys", "size"),
+    [("mahtab", running, ["down"] * 5, (80, 24)), ("mahtab-day", done, [], (160, 46))],
     ids=["mahtab-running-80x24", "mahtab-day-done-160x46"],
 )
 def test_a_call(
     snap_compare: Callable[..., bool],
-    state: str,
+    search: Search,
     keys: list[str],
     size: tuple[int, int],
     theme: str,
@@ -329,9 +308,8 @@ def test_a_call(
     async def open_call(pilot: Pilot[None]) -> None:
         await pilot.pause()
         await pilot.press(*keys, "enter", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NodeScreen))
+        await wait_for_screen(pilot, NodeScreen)
         await pilot.pause()
 
-    assert snap_compare(
-        SearchApp(_STATES[state](), theme=theme), terminal_size=size, run_before=open_call
-    )
+    app = SearchApp(search(), theme=theme)
+    assert snap_compare(app, terminal_size=size, run_before=open_call)

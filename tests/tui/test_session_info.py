@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
-from mahtab_tui.bus.conversation import Cell, Question
+from mahtab_tui.bus.conversation import Cell, Entry, Question
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
@@ -32,8 +34,15 @@ from mahtab_tui.tui.screens.session_info import (
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
-from tests.tui.editor_app import ThemedApp, screen_text, static_text, until
-from tests.tui.story import MakeApp, drawn, showing, story
+from tests.tui.editor_app import (
+    ThemedApp,
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+)
+from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
 
 
 def shown(app: App[Any], selector: str) -> str:
@@ -45,17 +54,11 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         many = 12_345_678
+        tokens = {"input_tokens": many, "cache_read_tokens": many, "output_tokens": many}
         for usage in (
             Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1),
             Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a"),
-            Usage(
-                model="m",
-                input_tokens=many,
-                cache_read_tokens=many,
-                output_tokens=many,
-                cost=123.4567,
-                turn=2,
-            ),
+            Usage(model="m", cost=123.4567, turn=2).changed(**tokens),
             Usage(model="m", cost=None, turn=2),
         ):
             app.session.spending.count(usage)
@@ -67,39 +70,30 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
             assert words in str(rows.content)
         await until(pilot, lambda: rows.size.height == len(str(rows.content).splitlines()))
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with showing(app) as pilot:
-        use = context_use(10_000, {"program": 1_000, "outputs": 2_000})
-        app.push_screen(ReportScreen("Context", partial(context_lines, use), id="context-rows"))
-        await until(
-            pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in shown(app, "#context-rows")
-        )
-        assert "/compact, or m on it" in shown(app, "#context-rows")
-        rows = app.screen.query_one("#context-rows", Static)
-        await until(
-            pilot, lambda: rows.size.height == len(shown(app, "#context-rows").splitlines())
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None:
-    def count(width: int) -> str:
-        raise KernelError("The kernel [b]died[/b].\x1b[2J")
-
-    app = make_app(*story())
-    async with showing(app) as pilot:
-        app.push_screen(ReportScreen("Context", count, id="context-rows"))
-        await until(pilot, lambda: shown(app, "#context-rows") == "The kernel [b]died[/b].")
+        await wait_for_close(pilot)
 
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
     return make_app(*story())
+
+
+async def test_context_is_shown_and_a_failed_count_gives_one_sentence(app: MahtabApp) -> None:
+    use = context_use(10_000, {"program": 1_000, "outputs": 2_000})
+
+    def fail(width: int) -> str:
+        raise KernelError("The kernel [b]died[/b].\x1b[2J")
+
+    async with showing(app) as pilot:
+        app.push_screen(ReportScreen("Context", partial(context_lines, use), id="rows"))
+        await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in shown(app, "#rows"))
+        assert "/compact, or m on it" in shown(app, "#rows")
+        rows = app.screen.query_one("#rows", Static)
+        await until(pilot, lambda: rows.size.height == len(shown(app, "#rows").splitlines()))
+        await pilot.press("escape")
+        await wait_for_close(pilot)
+        app.push_screen(ReportScreen("Context", fail, id="rows"))
+        await until(pilot, lambda: shown(app, "#rows") == "The kernel [b]died[/b].")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
@@ -113,36 +107,28 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
     async with showing(app, size) as pilot:
         await app.run_action("command('instructions')")
         await until(pilot, lambda: bool(shown(app, "#instructions-text")))
-        text = (
-            "~/.mahtab/AGENTS.md · sent to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\n"
-            "more.md · held back: not trusted\nMore.\n"
-        )
+        text = "~/.mahtab/AGENTS.md · sent to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\nmore.md · held back: not trusted\nMore.\n"
         assert shown(app, "#instructions-text") == text
         for key, trusted in (("n", False), ("y", True)):
             await pilot.press("t")
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await wait_for_screen(pilot, Confirm)
             await pilot.press(key)
             await until(pilot, lambda: bool(shown(app, "#instructions-text")))
             assert (not find_instructions(project).untrusted) is trusted
-        assert shown(app, "#instructions-text") == text.replace(
-            "held back: not trusted", "sent to the model"
-        )
+        text = text.replace("held back: not trusted", "sent to the model")
+        assert shown(app, "#instructions-text") == text
         await pilot.press("t")
         await pilot.pause()
-        assert isinstance(app.screen, InstructionsScreen), "nothing is left to trust"
+        assert isinstance(app.screen, InstructionsScreen), "asks though all is trusted"
 
 
 def variable(name: str, type: str, summary: str) -> Variable:
     return Variable(name, type, summary, "data")
 
 
+FRAMES = variable("df", "DataFrame", "100 × 4"), variable("df", "DataFrame", "98 × 5")
 CHANGES = (
-    Change(
-        "df",
-        "changed",
-        variable("df", "DataFrame", "100 × 4"),
-        variable("df", "DataFrame", "98 × 5"),
-    ),
+    Change("df", "changed", *FRAMES),
     Change("total", "added", variable("total", "int", "5"), None),
     Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
@@ -154,9 +140,7 @@ def can_undo(screen: Screen[Any]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_screen_shows_the_changes_and_what_cannot_be_undone(
-    size: tuple[int, int],
-) -> None:
+async def test_screen_shows_the_changes_and_what_cannot_be_undone(size: tuple[int, int]) -> None:
     undone: list[Restoration] = []
     restoration = Restoration(CHANGES, LEFT, exact=False)
 
@@ -168,10 +152,7 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
     async with app.run_test(size=size) as pilot:
         app.push_screen(screen := UndoScreen((3, 4), lambda: restoration, undo))
         await until(pilot, lambda: can_undo(screen))
-        assert (
-            str(screen.query_one("#question", Static).content)
-            == "Undo 2 cells, from cell 3 to cell 4?"
-        )
+        assert shown(app, "#question") == "Undo 2 cells, from cell 3 to cell 4?"
         rows = shown(app, "#undo-changes").split("\n")
         assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
         assert rows[2].startswith("− [red]x[/]")
@@ -187,12 +168,10 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
 @pytest.mark.parametrize("key", ["escape", "n", "enter"])
 async def test_cancelling_does_nothing(key: str) -> None:
     app = ThemedApp()
+    nothing = Restoration((), (), exact=True)
+    screen = UndoScreen((3,), lambda: nothing, lambda: pytest.fail("undone"))
     async with app.run_test() as pilot:
-        app.push_screen(
-            screen := UndoScreen(
-                (3,), lambda: Restoration((), (), exact=True), lambda: pytest.fail("undone")
-            )
-        )
+        app.push_screen(screen)
         await until(pilot, lambda: "No variable changes." in shown(app, "#undo-changes"))
         await pilot.press(key)
         await until(pilot, lambda: app.screen is not screen)
@@ -223,84 +202,66 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
         await until(pilot, lambda: app.screen is not screen)
 
 
-async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: MakeApp) -> None:
-    app = make_app(*story())
+def first_entry(pane: TranscriptPane, kind: type[Entry]) -> Entry:
+    return next(each for each in pane.viewport.transcript.entries if isinstance(each, kind))
+
+
+async def test_ctrl_z_on_an_entry_asks_about_its_cell(app: MahtabApp) -> None:
     async with showing(app, (120, 35)) as pilot:
         pane = app.query_one(TranscriptPane)
         pane.focus()
-        pane.marker.entry = next(
-            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Cell)
-        )
+        pane.marker.entry = first_entry(pane, Cell)
         await pilot.press("ctrl+z")
-        await until(
-            pilot,
-            lambda: any(
-                each.message.startswith("There is nothing to undo") for each in app._notifications
-            ),
-        )
+        await wait_for_notice(pilot, "There is nothing to undo")
         app.session.cells.last = 9
         await pilot.press("ctrl+z")
         await until(pilot, lambda: "kernel" in shown(app, "#undo-changes"))
         assert not can_undo(app.screen)
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
+        await wait_for_close(pilot, UndoScreen)
 
 
-async def test_a_question_offers_to_undo_its_whole_answer(
-    make_app: MakeApp,
-) -> None:
-    app = make_app(*story())
+async def test_a_question_offers_to_undo_its_whole_answer(app: MahtabApp) -> None:
     async with showing(app, (120, 35)) as pilot:
         app.session.cells.last = 4
         pane = app.query_one(TranscriptPane)
         pane.focus()
-        question = next(
-            entry for entry in pane.viewport.transcript.entries if isinstance(entry, Question)
-        )
+        question = first_entry(pane, Question)
         for entry in (question, pane.viewport.transcript.entries[-1]):
             pane.marker.entry = entry
             await pilot.press("enter")
-            await until(pilot, lambda: isinstance(app.screen, ActionMenu))
-            assert isinstance(app.screen, ActionMenu)
-            assert ("entry-undo" in {command.id for command in app.screen.commands}) is (
-                entry is question
-            )
+            screen = await wait_for_screen(pilot, ActionMenu)
+            offered = [command.id for command in screen.commands]
+            assert ("entry-undo" in offered) is (entry is question)
             await pilot.press("escape")
-            await until(pilot, lambda: not isinstance(app.screen, ActionMenu))
+            await wait_for_close(pilot, ActionMenu)
         pane.marker.entry = question
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: isinstance(app.screen, UndoScreen))
-        assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
+        await wait_for_screen(pilot, UndoScreen)
+        assert shown(app, "#question") == "Undo cell 4?"
 
 
-async def test_wrong_undo_argument_in_ask_mode_is_explained(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
+async def test_wrong_undo_argument_in_ask_mode_is_explained(app: MahtabApp) -> None:
     async with showing(app) as pilot:
         await pilot.press("f2", *"/undo x", "enter")
         await until(pilot, lambda: app.editor.text == "/undo x")
-        assert [each.message for each in app._notifications] == [
-            "Name a cell by its number, as in /undo 12"
-        ]
+        assert notices(pilot) == ["Name a cell by its number, as in /undo 12"]
 
 
-SIZE = (120, 30)
+@asynccontextmanager
+async def listing_servers(
+    app: MahtabApp, size: tuple[int, int] = (120, 30)
+) -> AsyncIterator[tuple[Pilot[int], ServersScreen]]:
+    async with showing(app, size) as pilot:
+        await app.run_action("command('mcp')")
+        await wait_for_screen(pilot, ServersScreen)
+        await pilot.pause()
+        assert isinstance(app.screen, ServersScreen)
+        yield pilot, app.screen
 
 
-async def opened(pilot: Pilot[int]) -> ServersScreen:
-    await drawn(pilot)
-    await pilot.app.run_action("command('mcp')")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ServersScreen))
-    await pilot.pause()
-    screen = pilot.app.screen
-    assert isinstance(screen, ServersScreen)
-    return screen
-
-
-async def test_missing_servers_explain_how_to_configure_some(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+async def test_missing_servers_explain_how_to_configure_some(app: MahtabApp) -> None:
+    async with listing_servers(app) as (pilot, _):
         assert "No MCP server is configured." in static_text(pilot, ".listing-about")
 
 
@@ -308,8 +269,7 @@ async def test_a_server_that_lists_its_tools_only_once_is_no_internal_error(
     make_app: MakeApp, home: Path
 ) -> None:
     configure(home, echo=plain("listed once"))
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing_servers(make_app()) as (pilot, _):
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "could not answer" in static_text(pilot, ".listing-said"))
 
@@ -319,12 +279,10 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
     make_app: MakeApp, home: Path, size: tuple[int, int]
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
-    async with make_app(*story()).run_test(size=size) as pilot:
-        screen = await opened(pilot)
-        assert [(row.python, row.phase) for row in screen.rows] == [
-            ("echo", "not started"),
-            ("broken", "not started"),
-        ]
+    app = make_app()
+    async with listing_servers(app, size) as (pilot, screen):
+        listed = [(row.python, row.phase) for row in screen.rows]
+        assert listed == [("echo", "not started"), ("broken", "not started")]
         assert "Its tools are known once it has started" in static_text(pilot, "#server-tools-text")
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
@@ -333,29 +291,24 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
         assert "write(text: str) may change something" in tools
         assert "\x1b" not in str(screen.line(screen.rows[0], 100))
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PagerScreen))
-        await until(
-            pilot, lambda: static_text(pilot, "#output-title") == "Messages of echo  ·  1 lines"
-        )
+        await wait_for_screen(pilot, PagerScreen)
+        title = "Messages of echo  ·  1 lines"
+        await until(pilot, lambda: static_text(pilot, "#output-title") == title)
         await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen)
+        await until(pilot, lambda: app.screen is screen)
         await pilot.press("down", "ctrl+r")
-        await until(
-            pilot, lambda: "broken could not be started." in static_text(pilot, ".listing-said")
-        )
+        problem = "broken could not be started."
+        await until(pilot, lambda: problem in static_text(pilot, ".listing-said"))
         assert "it exited with code 1 (there is no key)." in static_text(pilot, ".listing-about")
 
 
 async def test_servers_are_listed_with_their_state_and_command(
     make_app: MakeApp, home: Path
 ) -> None:
-    github = {
-        "command": "github-mcp-server",
-        "args": ["stdio", "--toolsets", "issues,pull_requests"],
-    }
+    args = ["stdio", "--toolsets", "issues,pull_requests"]
+    github = {"command": "github-mcp-server", "args": args}
     configure(home, github=github, weather={"url": "https://weather.example/mcp"})
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
+    async with listing_servers(make_app(), (80, 24)) as (pilot, _):
         shown = screen_text(pilot)
     for line in (
         "○ github            not started",
@@ -368,14 +321,8 @@ async def test_servers_are_listed_with_their_state_and_command(
 
 
 async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:
-    configure(home, far={"url": "http://127.0.0.1:9/mcp"})
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        screen = await opened(pilot)
+    configure(home, remote={"url": "http://127.0.0.1:9/mcp"})
+    async with listing_servers(make_app()) as (pilot, screen):
         screen.rows[0].login = "http://127.0.0.1:4321/"
-        await until(
-            pilot,
-            lambda: (
-                "It waits for your login: open http://127.0.0.1:4321/ in a browser"
-                in static_text(pilot, ".listing-about")
-            ),
-        )
+        words = "It waits for your login: open http://127.0.0.1:4321/ in a browser"
+        await until(pilot, lambda: words in static_text(pilot, ".listing-about"))

@@ -20,46 +20,31 @@ from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
-from tests.tui.editor_app import until, write
+from tests.tui.editor_app import until, wait_for_screen, write
 from tests.tui.screens_app import ScreensApp
 
 NOON = 1_750_000_000.0
 HERE = "/data/shop"
 
 
-def save(session: str, asked: str, at: float, *more: Record, project: str = HERE) -> None:
-    inputs = [
-        records.UserReplIn(
-            "import pandas as pd\norders = pd.read_csv('orders.csv')", cell=1, party="you", time=at
-        ),
-        records.UserReplOut("", cell=1, party="you", status="ok", duration=0.25, time=at + 1),
-        records.UserChat(asked, turn=1, time=at + 2),
-        records.AssistantChat(
-            "Most come in **May**.\n\n```python\nprint(best)\n```\n",
-            turn=1,
-            step=0,
-            party="sonnet",
-            time=at + 3,
-        ),
-        records.AssistantReplIn(
-            "print(best)", cell=2, turn=1, step=0, block=0, party="sonnet", time=at + 4
-        ),
-        records.AssistantReplOut(
-            "May    412\n",
-            cell=2,
-            turn=1,
-            step=0,
-            block=0,
-            party="sonnet",
-            status="ok",
-            duration=0.5,
-            time=at + 5,
-        ),
-        records.Usage(model="claude-sonnet", cost=0.0123, turn=1, time=at + 6),
+def save(session: str, asked: str, at: float, project: str = HERE) -> None:
+    code = "import pandas as pd\norders = pd.read_csv('orders.csv')"
+    answer = "Most come in **May**.\n\n```python\nprint(best)\n```\n"
+    you: dict[str, Any] = {"cell": 1, "party": "you"}
+    model: dict[str, Any] = {"turn": 1, "step": 0, "party": "sonnet"}
+    block: dict[str, Any] = {**model, "cell": 2, "block": 0}
+    saved: list[Record] = [
+        records.UserReplIn(code, **you),
+        records.UserReplOut("", **you, status="ok", duration=0.25),
+        records.UserChat(asked, turn=1),
+        records.AssistantChat(answer, **model),
+        records.AssistantReplIn("print(best)", **block),
+        records.AssistantReplOut("May    412\n", **block, status="ok", duration=0.5),
+        records.Usage(model="claude-sonnet", cost=0.0123, turn=1),
     ]
     store = SqliteStore(database(), session, name="shop", project=project)
-    for record in (*inputs, *more):
-        store.append(record)
+    for seconds, record in enumerate(saved):
+        store.append(record.changed(time=at + seconds))
     store.close()
 
 
@@ -76,7 +61,7 @@ def shown(screen: SessionsScreen) -> list[str]:
 
 
 def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
-    return str(screen.query_one(part, Static).content)
+    return "".join(str(found.content) for found in screen.query(part).results(Static))
 
 
 def read(screen: SessionsScreen) -> str:
@@ -87,9 +72,9 @@ def read(screen: SessionsScreen) -> str:
 
 
 async def opened(
-    pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str = ""
+    pilot: Pilot[int], *, current: str = "3c3c3c3c", problem: str = ""
 ) -> tuple[SessionsScreen, list[str | None]]:
-    screen = SessionsScreen(database(), present, HERE, switch_problem=may_leave)
+    screen = SessionsScreen(database(), current, HERE, switch_problem=problem)
     answers: list[str | None] = []
     pilot.app.push_screen(screen, answers.append)
     await until(pilot, lambda: bool(screen.query(OptionList)) and len(screen.rows) > 0)
@@ -97,9 +82,34 @@ async def opened(
     return screen, answers
 
 
+async def confirm(pilot: Pilot[int], key: str) -> None:
+    await pilot.press("f8")
+    await wait_for_screen(pilot, Confirm)
+    await pilot.press(key)
+
+
+async def rename(pilot: Pilot[int], title: str) -> None:
+    await pilot.press("f2")
+    await wait_for_screen(pilot, Prompt)
+    await pilot.press("ctrl+u")
+    await write(pilot, title)
+    await pilot.press("enter")
+
+
+def show(app: ScreensApp, project: str = HERE) -> SessionsScreen:
+    screen = SessionsScreen(database(), "", project)
+    app.push_screen(screen)
+    return screen
+
+
 @pytest.fixture
-async def pilot() -> AsyncIterator[Pilot[int]]:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+def app() -> ScreensApp:
+    return ScreensApp()
+
+
+@pytest.fixture
+async def pilot(app: ScreensApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test(size=(120, 35)) as pilot:
         yield pilot
 
 
@@ -123,9 +133,8 @@ async def test_typing_searches_and_a_key_changes_the_scope(pilot: Pilot[int]) ->
     assert "Plot [b]revenue[/b] by region" in screen.line(screen.rows[1], 70).plain
     await write(pilot, "mont")
     await until(pilot, lambda: shown(screen) == ["1"])
-    assert (
-        text(screen, ".listing-about").splitlines()[1] == "Which month has most orders? In short."
-    )
+    title = "Which month has most orders? In short."
+    assert text(screen, ".listing-about").splitlines()[1] == title
     await pilot.press("ctrl+t")
     await until(pilot, lambda: shown(screen) == ["4", "1"])
     assert text(screen, ".listing-count") == "2 found in all folders"
@@ -150,7 +159,7 @@ async def test_enter_resumes_the_typed_session_even_before_the_list_updates(
 
 @pytest.mark.parametrize("key", ["f2", "f8"])
 async def test_key_waits_until_the_list_shows_the_typed_search(
-    key: str, monkeypatch: pytest.MonkeyPatch
+    key: str, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     pressed = threading.Event()
 
@@ -159,14 +168,13 @@ async def test_key_waits_until_the_list_shows_the_typed_search(
         return find_sessions(*asked, **limits)
 
     monkeypatch.setattr("mahtab_tui.tui.screens.sessions.find_sessions", find_later)
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, _ = await opened(pilot)
-        await write(pilot, "revenue")
-        await pilot.press(key)
-        assert (pilot.app.screen, len(shown(screen))) == (screen, 3)
-        pressed.set()
-        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt | Confirm))
-        assert shown(screen) == ["2"]
+    screen, _ = await opened(pilot)
+    await write(pilot, "revenue")
+    await pilot.press(key)
+    assert (pilot.app.screen, len(shown(screen))) == (screen, 3)
+    pressed.set()
+    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt | Confirm))
+    assert shown(screen) == ["2"]
 
 
 async def test_enter_without_results_resumes_nothing_later(pilot: Pilot[int]) -> None:
@@ -179,63 +187,51 @@ async def test_enter_without_results_resumes_nothing_later(pilot: Pilot[int]) ->
     assert (answers, pilot.app.screen) == ([], screen)
 
 
-async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> None:
-    own = lock_session("2b2b2b2b")
-    assert own is not None
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        await pilot.press("enter")
-        await until(pilot, lambda: "You are in this session" in text(screen))
-        await pilot.press("f8")
-        await until(pilot, lambda: "leave it before you delete it" in text(screen))
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: "It is open: process" in text(screen))
-        assert "open: process" in text(screen, ".listing-about")
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, lambda: "The session 2b2b2b2b is open" in text(screen))
-        await pilot.press("escape")
-        await until(pilot, lambda: answers == [None])
-    own.release()
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot, present="", may_leave="This session is not saved:")
-        await pilot.press("enter")
-        await until(pilot, lambda: "mahtab-tui --resume 3c3c3c3c opens it" in text(screen))
-        assert answers == []
+async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume(
+    pilot: Pilot[int],
+) -> None:
+    lock = lock_session("2b2b2b2b")
+    assert lock is not None
+    screen, answers = await opened(pilot)
+    await pilot.press("enter")
+    await until(pilot, lambda: "You are in this session" in text(screen))
+    await pilot.press("f8")
+    await until(pilot, lambda: "leave it before you delete it" in text(screen))
+    await pilot.press("down", "enter")
+    await until(pilot, lambda: "It is open: process" in text(screen))
+    assert "open: process" in text(screen, ".listing-about")
+    await confirm(pilot, "y")
+    await until(pilot, lambda: "The session 2b2b2b2b is open" in text(screen))
+    await pilot.press("escape")
+    await until(pilot, lambda: answers == [None])
+    lock.release()
+    screen, answers = await opened(pilot, current="", problem="This session is not saved:")
+    await pilot.press("enter")
+    await until(pilot, lambda: "mahtab-tui --resume 3c3c3c3c opens it" in text(screen))
+    assert answers == []
 
 
 async def test_a_session_is_renamed_and_deleted(pilot: Pilot[int]) -> None:
     screen, _ = await opened(pilot)
-    await pilot.press("down", "f2")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-    await pilot.press("ctrl+u")
-    await write(pilot, "Money")
-    await pilot.press("enter")
+    await pilot.press("down")
+    await rename(pilot, "Money")
     await until(pilot, lambda: "  Money  " in screen.line(screen.rows[1], 60).plain)
     assert screen.chosen == screen.rows[1]
-    await pilot.press("f8")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
-    await pilot.press("n")
+    await confirm(pilot, "n")
     await until(pilot, lambda: pilot.app.screen is screen)
-    await pilot.press("f8")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
-    await pilot.press("y")
+    await confirm(pilot, "y")
     await until(pilot, lambda: shown(screen) == ["3", "1"])
     assert [row.id[0] for row in list_sessions(database())] == ["4", "3", "1"]
 
 
-async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_are_masked_in_titles(
+    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
     monkeypatch.setattr(ScreensApp, "mask", lambda self, text: text.replace("hunter2", "…"))
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, _ = await opened(pilot)
-        await pilot.press("f2")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        await pilot.press("ctrl+u")
-        await write(pilot, "With hunter2")
-        await pilot.press("enter")
-        await until(pilot, lambda: "With …" in screen.line(screen.rows[0], 60).plain)
-        assert "hunter2" not in [row.title for row in list_sessions(database())][1]
+    screen, _ = await opened(pilot)
+    await rename(pilot, "With hunter2")
+    await until(pilot, lambda: "With …" in screen.line(screen.rows[0], 60).plain)
+    assert "hunter2" not in list_sessions(database())[1].title
 
 
 async def test_copy_contains_everything_or_stops_before_the_marked_entry(pilot: Pilot[int]) -> None:
@@ -245,7 +241,7 @@ async def test_copy_contains_everything_or_stops_before_the_marked_entry(pilot: 
     assert answers[0] is not None
     assert len(load_records(database(), answers[0]).records) == 7
 
-    screen, answers = await opened(pilot, present="")
+    screen, answers = await opened(pilot, current="")
     await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.rows))
     await write(pilot, "lost")
     await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
@@ -269,33 +265,22 @@ async def test_f7_stops_only_a_detached_kernel(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: text(screen) == "This session has no kernel in the background.")
 
 
-async def test_missing_sessions_are_reported() -> None:
-    async with ScreensApp().run_test(size=(80, 24)) as pilot:
-        screen = SessionsScreen(database(), "", "/nowhere")
-        pilot.app.push_screen(screen)
-        await until(
-            pilot,
-            lambda: (
-                bool(screen.query(".listing-about"))
-                and "There are no saved sessions in this folder" in text(screen, ".listing-about")
-            ),
-        )
-        await pilot.press("ctrl+t")
-        await until(pilot, lambda: len(screen.rows) == 4)
+async def test_missing_sessions_are_reported(app: ScreensApp, pilot: Pilot[int]) -> None:
+    screen = show(app, "/nowhere")
+    words = "There are no saved sessions in this folder"
+    await until(pilot, lambda: words in text(screen, ".listing-about"))
+    await pilot.press("ctrl+t")
+    await until(pilot, lambda: len(screen.rows) == 4)
 
 
-async def test_unreadable_file_gives_one_sentence() -> None:
+async def test_unreadable_file_gives_one_sentence(app: ScreensApp, pilot: Pilot[int]) -> None:
     database().write_bytes(b"this is no database, it only says so" * 1000)
-    async with ScreensApp().run_test(size=(80, 24)) as pilot:
-        screen = SessionsScreen(database(), "", HERE)
-        pilot.app.push_screen(screen)
-        await until(
-            pilot, lambda: bool(screen.query(".listing-said")) and "was damaged" in text(screen)
-        )
+    screen = show(app)
+    await until(pilot, lambda: "was damaged" in text(screen))
 
 
 async def test_unopenable_database_is_not_called_empty_or_retried_forever(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, app: ScreensApp, pilot: Pilot[int]
 ) -> None:
     tried: list[Path] = []
 
@@ -304,15 +289,10 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
         raise StoreError("It cannot be used.")
 
     monkeypatch.setattr("mahtab_tui.tui.screens.sessions.catch_up", fail)
-    async with ScreensApp().run_test(size=(80, 24)) as pilot:
-        screen = SessionsScreen(database(), "", HERE)
-        pilot.app.push_screen(screen)
-        await until(
-            pilot,
-            lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.",
-        )
-        assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
-        assert "rows" not in screen.fetcher._timers
-        assert len(tried) == 1
-        await write(pilot, "month")
-        await until(pilot, lambda: len(tried) > 1)
+    screen = show(app)
+    await until(pilot, lambda: text(screen) == "It cannot be used.")
+    assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
+    assert "rows" not in screen.fetcher._timers
+    assert len(tried) == 1
+    await write(pilot, "month")
+    await until(pilot, lambda: len(tried) > 1)

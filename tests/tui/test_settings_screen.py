@@ -1,4 +1,4 @@
-"""The screen of settings."""
+"""The settings screen."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import threading
 import tomllib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -17,7 +17,14 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
-from tests.tui.editor_app import screen_text, static_text, until, write
+from tests.tui.editor_app import (
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+    write,
+)
 from tests.tui.settings_screens import (
     SIZE,
     chosen,
@@ -26,13 +33,15 @@ from tests.tui.settings_screens import (
     screen,
     value,
     wait_for_message,
+    wait_for_problem,
 )
-from tests.tui.story import MakeApp, showing, story
+from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
+
+SAVED = "Saved. It takes effect at once."
 
 
-@pytest.fixture
-def app(make_app: MakeApp) -> MahtabApp:
-    return make_app()
+def in_file(path: Path, key: str) -> object:
+    return tomllib.loads(path.read_text())[key]
 
 
 @pytest.fixture
@@ -52,7 +61,7 @@ def test_settings_screen_snapshot(
 
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
-        await write(pilot, "rlm")  # a picture that does not change with every setting that is new
+        await write(pilot, "rlm")  # new settings of other names do not change the picture
         await until(pilot, lambda: len(screen(pilot).rows) < len(screen(pilot)._entries))
         await pilot.press("down", "down", "down")
         await pilot.pause()
@@ -64,7 +73,7 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
     async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await entered(pilot, "max_turns", "many")
-        await until(pilot, lambda: "valid integer" in static_text(pilot, ".setting-wrong"))
+        await wait_for_problem(pilot, "valid integer")
         rows = [line.strip(" ▌▁▔") for line in screen_text(pilot).splitlines()]
     start = rows.index("many")
     assert rows[start + 1] == "max_turns: input should be a valid integer, unable to parse"
@@ -81,17 +90,24 @@ async def test_every_setting_is_listed_with_its_source(
         assert {row.key.partition(".")[0] for row in screen(pilot).rows} == set(
             Settings.model_fields
         )
-        assert value(pilot, "max_turns") == ("9", str(mine))
-        assert value(pilot, "keymap.help") == ("f11", str(mine))
-        assert value(pilot, "api_keys.openai")[0] == "••••••••"
-        assert value(pilot, "rlm_small") == ("7", "MAHTAB_RLM_SMALL")
-        assert value(pilot, "model") == ("demo", "command line")
-        assert value(pilot, "approval") == ("ask", "default")
+        for key, *shown in (
+            ("max_turns", "9", str(mine)),
+            ("keymap.help", "f11", str(mine)),
+            ("api_keys.openai", "••••••••", str(mine)),
+            ("rlm_small", "7", "MAHTAB_RLM_SMALL"),
+            ("model", "demo", "command line"),
+            ("approval", "ask", "default"),
+        ):
+            assert value(pilot, key) == tuple(shown)
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
+        await wait_for_close(pilot, SettingsScreen)
         await pilot.press("f8", "f12")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.rows))
         assert value(pilot, "approval") == ("review", "this session")
+
+
+def shows_only(pilot: Pilot[int], keys: list[str]) -> bool:
+    return [row.key for row in screen(pilot).rows] == keys
 
 
 async def test_typing_filters_by_key_value_and_description(
@@ -104,32 +120,21 @@ async def test_typing_filters_by_key_value_and_description(
     ):
         app.screen.query_one(LineInput).value = ""
         await write(pilot, wanted)
-        await until(
-            pilot,
-            lambda found=found: [row.key for row in screen(pilot).rows] == found,  # type: ignore[misc]
-        )
+        await until(pilot, partial(shows_only, pilot, found))
     assert static_text(pilot, ".listing-about") == "No setting matches."
-    assert screen(pilot).find_rows("MAX")[0].key == "max_turns", (
-        "what begins so is first, though others are before it"
-    )
+    first = screen(pilot).find_rows("MAX")[0].key
+    assert first == "max_turns", "keys that begin with the search do not come first"
 
 
 async def test_boolean_is_toggled_and_written(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "reload")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.session.settings.reload, value(pilot, "reload")) == (
-        True,
-        ("true", str(mine)),
-    )
+    await wait_for_message(pilot, SAVED)
+    assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", str(mine)))
     await pilot.press("enter")
     await until(
-        pilot,
-        lambda: (
-            tomllib.loads(mine.read_text())["reload"] is False
-            and not screen(pilot)._saving.locked()
-        ),
+        pilot, lambda: in_file(mine, "reload") is False and not screen(pilot)._saving.locked()
     )
     assert app.session.settings.reload is False
     assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
@@ -139,42 +144,33 @@ async def test_choice_opens_a_list(mine: Path, app: MahtabApp, pilot: Pilot[int]
     await chosen(pilot, "approval")
     await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
     await pilot.press("down", "enter")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.session.info.approval, tomllib.loads(mine.read_text())["approval"]) == (
-        "review",
-        "review",
-    )
+    await wait_for_message(pilot, SAVED)
+    assert app.session.info.approval == in_file(mine, "approval") == "review"
     await chosen(pilot, "theme")
     await until(
-        pilot,
-        lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows,
+        pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows
     )
     await pilot.press("down", "enter")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
-    assert value(pilot, "theme")[1].startswith(str(mine)), "no longer the command line's"
+    await wait_for_message(pilot, SAVED)
+    assert app.theme == in_file(mine, "theme") == "mahtab-day"
+    assert value(pilot, "theme")[1].startswith(str(mine))
 
 
 async def test_number_and_text_are_validated_before_saving(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await entered(pilot, "max_turns", "0")
-    await until(pilot, lambda: "greater than or equal to 1" in static_text(pilot, ".setting-wrong"))
+    await wait_for_problem(pilot, "greater than or equal to 1")
     assert app.session.settings.max_turns == 9
     await pilot.press("backspace", "3")
     assert static_text(pilot, ".setting-wrong") == ""
     await pilot.press("enter")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
-        3,
-        3,
-    )
+    await wait_for_message(pilot, SAVED)
+    assert app.session.settings.max_turns == in_file(mine, "max_turns") == 3
     await entered(pilot, "code_dir", "[/x]missing")
-    await until(
-        pilot, lambda: "[/x]missing is not a folder" in static_text(pilot, ".setting-wrong")
-    )
+    await wait_for_problem(pilot, "[/x]missing is not a folder")
     await pilot.press("escape")
-    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+    await wait_for_screen(pilot, SettingsScreen)
     await entered(pilot, "python", "python3")
     await wait_for_message(pilot, "Saved. It takes effect at the next start.")
 
@@ -184,33 +180,30 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
 ) -> None:
     app.screen.query_one(LineInput).value = ""
     await write(pilot, "keymap")
-    await until(
-        pilot,
-        lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"],
-    )
+    await until(pilot, lambda: shows_only(pilot, ["keymap.help", "keymap"]))
     await pilot.press("down", "enter")
-    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    await wait_for_screen(pilot, EditSetting)
     await write(pilot, "jmp=f4")
     await pilot.press("enter")
-    await until(pilot, lambda: "Did you mean jump?" in static_text(pilot, ".setting-wrong"))
+    await wait_for_problem(pilot, "Did you mean jump?")
     app.screen.query_one(LineInput).value = "quit=ctrl+f12"
     await pilot.press("enter")
-    await wait_for_message(pilot, "Saved. It takes effect at once.")
-    assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
-    assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
+    await wait_for_message(pilot, SAVED)
+    expected = {"help": "f11", "quit": "ctrl+f12"}
+    assert in_file(mine, "keymap") == app.settings.keymap == expected
 
 
 async def test_secret_is_typed_invisibly_and_written(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "api_keys.openai")
-    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    await wait_for_screen(pilot, EditSetting)
     line = app.screen.query_one(LineInput)
     assert (line.value, line.password) == ("", True)
     await write(pilot, "sk-new")
     await pilot.press("enter")
     await wait_for_message(pilot, "Saved.")
-    assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
+    assert in_file(mine, "api_keys") == {"openai": "sk-new"}
 
 
 async def test_empty_value_removes_a_setting_from_the_file(
@@ -237,23 +230,18 @@ async def test_overriding_source_is_named(
 
 
 async def test_unwritable_file_is_reported_and_the_session_still_changes(
-    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+    mine: Path, monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     before = mine.read_text()
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reload")
-        await wait_for_message(pilot, "Changed for this session only; it was not saved.")
-        assert (app.session.settings.reload, value(pilot, "reload")) == (
-            True,
-            ("true", "this session"),
-        )
-        assert "No space left on device" in static_text(pilot, ".listing-said")
+    await chosen(pilot, "reload")
+    await wait_for_message(pilot, "Changed for this session only; it was not saved.")
+    assert app.session.settings.reload
+    assert value(pilot, "reload") == ("true", "this session")
+    assert "No space left on device" in static_text(pilot, ".listing-said")
     assert mine.read_text() == before
 
 
@@ -269,27 +257,17 @@ async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: 
 
 
 async def test_change_finished_after_closing_the_screen_is_reported(
-    make_app: MakeApp,
-    mine: Path,
-    may_write: threading.Event,
-    monkeypatch: pytest.MonkeyPatch,
+    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    notifications: list[Any] = []
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        monkeypatch.setattr(
-            app, "notify", lambda *words, **more: notifications.append((words, more))
-        )
-        await chosen(pilot, "reload")
-        await until(pilot, lambda: app.session.settings.reload)
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
-        may_write.set()
-        await until(pilot, lambda: bool(notifications))
-    saved = ("Saved. It takes effect at once.",)
-    assert notifications == [(saved, {"severity": "information"})]
-    assert tomllib.loads(mine.read_text())["reload"] is True
+    await chosen(pilot, "reload")
+    await until(pilot, lambda: app.session.settings.reload)
+    await pilot.press("escape")
+    await wait_for_close(pilot, SettingsScreen)
+    may_write.set()
+    await wait_for_notice(pilot, SAVED)
+    (notice,) = app._notifications
+    assert (notice.message, notice.severity) == (SAVED, "information")
+    assert in_file(mine, "reload") is True
 
 
 @pytest.mark.parametrize("command", ["settings", "skills"])
@@ -301,11 +279,10 @@ async def test_screen_survives_deletion_of_its_start_folder(
         folder.mkdir()
         monkeypatch.chdir(folder)
         folder.rmdir()
-        notifications: list[str] = []
-        monkeypatch.setattr(app, "notify", lambda text, *level: notifications.append(text))
         await app.run_action(f"command('{command}')")
         await pilot.pause()
-        assert notifications == ["The folder in which the program was started no longer exists."]
+        words = "The folder in which the program was started no longer exists."
+        assert notices(pilot) == [words]
 
 
 async def test_changes_are_serialised(
@@ -317,6 +294,5 @@ async def test_changes_are_serialised(
     await pilot.pause(0.1)
     assert app.session.settings.reload
     may_write.set()
-    await until(
-        pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
-    )
+    await until(pilot, lambda: not app.session.settings.reload)
+    await until(pilot, lambda: in_file(mine, "reload") is False)

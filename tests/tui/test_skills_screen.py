@@ -1,19 +1,19 @@
-"""The skills on a screen, and loaded skills outside of it."""
+"""The screen of skills."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
-from tests.tui.editor_app import until, write
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.editor_app import until, wait_for_close, wait_for_screen, write
+from tests.tui.story import MakeApp, drawn, scripted, story
 
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
@@ -22,20 +22,15 @@ SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "wri
 
 @pytest.fixture(autouse=True)
 def skills(project: Path) -> Path:
-    write_skill(
-        project / "skills",
-        "tidy",
-        "How to tidy a room. Use when [b]nothing[/b] can be found.",
-        TEXT,
-    )
+    description = "How to tidy a room. Use when [b]nothing[/b] can be found."
+    write_skill(project / "skills", "tidy", description, TEXT)
     trust_skills(project)
     return project / "skills"
 
 
 def screen(pilot: Pilot[int]) -> SkillsScreen:
-    found = pilot.app.screen
-    assert isinstance(found, SkillsScreen)
-    return found
+    assert isinstance(pilot.app.screen, SkillsScreen)
+    return pilot.app.screen
 
 
 def names(pilot: Pilot[int]) -> list[str]:
@@ -52,18 +47,14 @@ def text(pilot: Pilot[int]) -> str:
 
 
 def loaded(pilot: Pilot[int]) -> list[str]:
-    app = pilot.app
-    assert isinstance(app, MahtabApp)
-    return app.session.knowledge.loaded.names
+    return scripted(pilot)[1].knowledge.loaded.names
 
 
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.app.run_action("command('skills')")
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).rows),
-    )
+    await wait_for_screen(pilot, SkillsScreen)
+    await until(pilot, lambda: bool(screen(pilot).rows))
     await pilot.pause()
 
 
@@ -73,20 +64,29 @@ async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
     await pilot.pause()
 
 
-@pytest.fixture
-async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
+@asynccontextmanager
+async def listing(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
 
 
-async def test_skills_are_listed_by_name_with_a_preview_of_the_first(pilot: Pilot[int]) -> None:
+@pytest.fixture
+async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
+    async with listing(make_app) as pilot:
+        yield pilot
+
+
+def row(pilot: Pilot[int], index: int) -> str:
+    return str(screen(pilot).query_one(OptionList).get_option_at_index(index).prompt)
+
+
+async def test_skills_are_listed_and_searched_with_a_preview_of_the_first(
+    pilot: Pilot[int],
+) -> None:
     assert names(pilot) == sorted([*SIX, "tidy"])
     assert "Read the last line of the traceback" in text(pilot)
     assert status(pilot, ".listing-about").endswith("bundled with the program")
-
-
-async def test_typing_searches_and_the_preview_follows(pilot: Pilot[int]) -> None:
     await searched(pilot, "tidying room", ["tidy"])
     assert "Use when [b]nothing[/b] can be found." in text(pilot)
     assert "**" not in text(pilot)
@@ -98,7 +98,7 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
     await pilot.press("enter")
     await until(pilot, lambda: "is loaded" in status(pilot))
     assert loaded(pilot) == ["tidy"]
-    assert str(screen(pilot).rows[0].name) == "tidy"
+    assert names(pilot)[0] == "tidy"
     assert status(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
     await pilot.press("tab", "enter")
     await until(pilot, lambda: "is no longer loaded" in status(pilot))
@@ -107,20 +107,17 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
 
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
     write_skill(skills, "a\nb\x1b[31m[red]c", text="x")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        index = len(names(pilot)) - 1
-        row = str(screen(pilot).query_one(OptionList).get_option_at_index(index).prompt)
-        assert row.startswith("✗ a b[red]c")
-        assert "\n" not in row
+    async with listing(make_app) as pilot:
+        last = row(pilot, len(names(pilot)) - 1)
+        assert last.startswith("✗ a b[red]c")
+        assert "\n" not in last
 
 
 async def test_skill_over_the_budget_is_reported_and_not_loaded(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_SKILLS_BUDGET", "100")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing(make_app) as pilot:
         await searched(pilot, "tidy", ["tidy"])
         await pilot.press("enter")
         await until(pilot, lambda: "has 106 characters, but only 100 of the 100" in status(pilot))
@@ -129,33 +126,28 @@ async def test_skill_over_the_budget_is_reported_and_not_loaded(
 
 async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skills: Path) -> None:
     write_skill(skills, "broken", text="x")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing(make_app) as pilot:
         assert names(pilot)[-1] == "broken"
         await pilot.press("up")
         await until(pilot, lambda: "does not begin with frontmatter" in text(pilot))
         await pilot.press("enter")
-        await until(
-            pilot, lambda: status(pilot) == "This file cannot be used: see what is wrong with it."
-        )
+        problem = "This file cannot be used: see what is wrong with it."
+        await until(pilot, lambda: status(pilot) == problem)
 
 
 async def test_project_skill_is_withheld_until_trusted_here(
     make_app: MakeApp, skills: Path
 ) -> None:
     (write_skill(skills, "zebra", content="Their words.").parent / "more.md").write_text("More.")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing(make_app) as pilot:
         await searched(pilot, "zebra", ["zebra"])
-        assert "held back" in str(screen(pilot).query_one(OptionList).get_option_at_index(0).prompt)
+        assert "held back" in row(pilot, 0)
         assert "Their words." in text(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, SkillsScreen))
+        await wait_for_close(pilot, SkillsScreen)
         await pilot.press("y")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen))
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        library = app.session.knowledge.skills
+        await wait_for_screen(pilot, SkillsScreen)
+        library = scripted(pilot)[1].knowledge.skills
         await until(pilot, lambda: library.skills().get("zebra") is not None)
         assert library.file("zebra", "more.md") == "More."
 
@@ -165,8 +157,7 @@ async def test_long_skill_is_previewed_from_its_start(
 ) -> None:
     write_skill(skills, "long", content="word " * LONGEST)
     trust_skills(project)
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing(make_app) as pilot:
         await searched(pilot, "long", ["long"])
         await until(pilot, lambda: text(pilot).endswith("characters more."))
 
@@ -187,8 +178,7 @@ async def test_hostile_markdown_is_drawn(
 ) -> None:
     write_skill(skills, "hostile", content=content)
     trust_skills(project)
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with listing(make_app) as pilot:
         await searched(pilot, "hostile", ["hostile"])
         assert "\x1b" not in text(pilot)
 

@@ -1,4 +1,4 @@
-"""Pictures in the terminal's own graphics."""
+"""The terminal's own graphics: its replies, and pictures in both protocols."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
-from mahtab_tui.tui.pictures import (
-    Picture,
-    PicturePart,
-    encode_kitty,
-    encode_sixel,
-    kitty_draw,
-)
+from mahtab_tui.tui.pictures import Picture, PicturePart, encode_kitty, encode_sixel, kitty_draw
 from mahtab_tui.tui.terminal_driver import TerminalAnswers
 from mahtab_tui.tui.textual_fixes import KeyParser
 
@@ -46,25 +40,23 @@ def test_replies_are_read_only_while_a_terminal_query_is_pending() -> None:
     assert answers.protocol is None
 
 
-def test_kitty_is_preferred_to_sixel() -> None:
+@pytest.mark.parametrize(
+    ("replies", "protocol", "cell", "colours"),
+    [
+        (KITTY + CELL + COLOURS + SIXEL, "kitty", (10, 20), 256),
+        (REFUSED + COLOURS + SIXEL, "sixel", None, 256),
+        ("\x1b[?1;3;0S" + SIXEL, "sixel", None, 16),  # it does not tell its colours
+        ("\x1b[?4;6c", None, None, 16),  # the first attribute is the terminal's type
+    ],
+    ids=["kitty and sixel", "sixel", "sixel, colours unknown", "none"],
+)
+def test_replies_tell_the_protocol_and_its_values(
+    replies: str, protocol: str | None, cell: tuple[int, int] | None, colours: int
+) -> None:
     answers = Asked()
-    assert answers.keys(KITTY + CELL + COLOURS + SIXEL) == []
-    assert (answers.protocol, answers.cell, answers.colours) == ("kitty", (10, 20), 256)
-
-
-def test_terminal_with_sixel_tells_its_colours() -> None:
-    answers = Asked()
-    assert answers.keys(REFUSED + COLOURS + SIXEL) == []
-    assert (answers.protocol, answers.colours, answers.awaited) == ("sixel", 256, False)
-    refused = Asked()
-    assert refused.keys("\x1b[?1;3;0S" + SIXEL) == []
-    assert (refused.protocol, refused.colours) == ("sixel", 16)
-
-
-def test_first_attribute_is_the_terminal_type() -> None:
-    answers = Asked()
-    assert answers.keys("\x1b[?4;6c") == []
-    assert (answers.protocol, answers.awaited) == (None, False)
+    assert answers.keys(replies) == []
+    assert (answers.protocol, answers.cell, answers.colours) == (protocol, cell, colours)
+    assert not answers.awaited
 
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
@@ -76,18 +68,10 @@ def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        "\x1b[6~",
-        "\x1b[6;5~",
-        "\x1b[A",
-        "\x1b[<0;3;4M",
-        "\x1b[?2026;2$y",
-        "\x1b[48;40;120;800;1200t",
-        "\x1b[13;2u",
-    ],
+    "keys", "[6~ [6;5~ [A [<0;3;4M [?2026;2$y [48;40;120;800;1200t [13;2u".split()
 )
 def test_other_sequences_are_read_as_before(keys: str) -> None:
+    keys = f"\x1b{keys}"
     expected = list(map(str, KeyParser().feed(keys)))
     assert expected
     for cut in range(len(keys)):
@@ -117,36 +101,22 @@ def test_kitty_picture_is_a_png_in_chunks() -> None:
 def test_part_of_a_kitty_picture_is_cut_to_whole_cells() -> None:
     picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
     placed = kitty_draw(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
-    assert set(placed[3:-2].split(",")) == {
-        "a=p",
-        "i=12",
-        "p=3",
-        "x=0",
-        "y=72",
-        "w=180",
-        "h=36",
-        "c=20",
-        "r=2",
-        "C=1",
-        "q=2",
-    }
+    keys = "a=p i=12 p=3 x=0 y=72 w=180 h=36 c=20 r=2 C=1 q=2"
+    assert set(placed[3:-2].split(",")) == set(keys.split())
 
 
 def decoded(data: str) -> Image.Image:
     found = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
     assert found
     image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")
-    palette: dict[int, tuple[int, int, int]] = {}
+    palette: dict[int, tuple[int, ...]] = {}
     x = y = colour = 0
     for number, red, green, blue, repeated, what, bits in re.findall(
         r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", found[3]
     ):
         if number and red:
-            palette[int(number)] = (
-                round(int(red) * 2.55),
-                round(int(green) * 2.55),
-                round(int(blue) * 2.55),
-            )
+            percent = (int(red), int(green), int(blue))
+            palette[int(number)] = tuple(round(each * 2.55) for each in percent)
         elif number:
             colour = int(number)
         elif bits == "$":

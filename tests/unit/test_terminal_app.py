@@ -1,4 +1,4 @@
-"""The application and its terminal: keys from it, records at a pace, garbage, failing threads."""
+"""Keys from the terminal, the pace of records, garbage collection, failing threads."""
 
 from __future__ import annotations
 
@@ -31,33 +31,12 @@ from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
 
 MALFORMED = (
-    "\x1b[1114112u",
-    "\x1b[57441;1:3u",
-    "\x1b[97;5:9u",
-    "\x1b[9999999999u",
-    "\x1b[:R",
-    "\x1b[;:u",
-    "\x1b[;;1114112u",
-    "\x1b[1;;9999999999R",
-    "\x1b[55296u",
-    "\x1b[<NaN;NaN;1M",
-    "\x1b[<0;undefined;null;m",
-    "\x1b[<0;1.5;-Infinity;1e5M",
-)
+    "[1114112u [57441;1:3u [97;5:9u [9999999999u [:R [;:u [;;1114112u [1;;9999999999R [55296u "
+    "[<NaN;NaN;1M [<0;undefined;null;m [<0;1.5;-Infinity;1e5M"
+).split()
 PIECES = [
-    *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\",
-    "\x1b",
-    "\x1b[",
-    "48;",
-    "\x1b[200~",
-    "\x1b[201~",
-    "1114112",
-    "²",
-    "\x9b",
-    "\x1b]5",
-    "\x1bP",
-    "\x07",
-    "\x1b[<NaN",
+    *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\\x1b\x07\x9b²",
+    *"\x1b[ 48; \x1b[200~ \x1b[201~ 1114112 \x1b]5 \x1bP \x1b[<NaN".split(" "),
 ]
 
 
@@ -67,13 +46,17 @@ def read(*reads: str) -> list[Message]:
     return [*messages, *parser.flush_pending()]
 
 
+def pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
 def keys(*reads: str) -> list[str]:
     return [message.key for message in read(*reads) if isinstance(message, Key)]
 
 
 @pytest.mark.parametrize("sequence", MALFORMED)
 def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> None:
-    assert keys(f"{sequence}a\x1b[A") == ["a", "up"]
+    assert keys(f"\x1b{sequence}a\x1b[A") == ["a", "up"]
 
 
 def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
@@ -120,10 +103,7 @@ def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
     ids=lambda text: repr(text[:3]),
 )
 def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
-    sequence = f"\x1b[{parameters}u"
-    assert keys(
-        *(sequence[start : start + size] for start in range(0, len(sequence), size)), "b"
-    ) in (["b"], [chr(1), "b"])
+    assert keys(*pieces(f"\x1b[{parameters}u", size), "b") in (["b"], [chr(1), "b"])
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])
@@ -131,11 +111,8 @@ def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
     ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
 )
 def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
-    answer = f"{start}{'a' * 5_000}{end}"
-    rest = [
-        answer[offset : offset + size] for offset in range(LONGEST_PENDING + 10, len(answer), size)
-    ]
-    assert keys(answer[: LONGEST_PENDING + 10], *rest, "b") == ["b"]
+    reply, first = f"{start}{'a' * 5_000}{end}", LONGEST_PENDING + 10
+    assert keys(reply[:first], *pieces(reply[first:], size), "b") == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -212,16 +189,16 @@ def test_textuals_own_parser_still_needs_the_guard() -> None:
 
 
 class Drawing:
-    """A pump with a clock; `cost` is the time that a fold takes."""
+    """A pump with a clock of its own. cost: the time that a fold takes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
         self.now = self.worked = 1000.0
         self.cost = cost
         self.texts: list[str] = []
         self.log = logging.Logger("test")
-        self.drain = RecordPump()
-        self.drain.folds = [self._fold]
-        self.drain.begin(self.log)
+        self.pump = RecordPump()
+        self.pump.folds = [self._fold]
+        self.pump.begin(self.log)
         monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
         monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
 
@@ -230,19 +207,19 @@ class Drawing:
         self.worked += self.cost
 
     def log_text(self, text: str) -> None:
-        self.log.handle(
-            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
-        )
+        fields = {"msg": text, "levelno": logging.INFO, "record": Notice(text)}
+        self.log.handle(logging.makeLogRecord(fields))
 
     def second(self) -> int:
-        handed = 0
-        for look in range(round(1 / RATE)):
+        """Return how many ticks of a second have drawn something."""
+        drawn = 0
+        for number in range(round(1 / RATE)):
             before = len(self.texts)
-            self.log_text(str(look))
-            self.drain.tick()
+            self.log_text(str(number))
+            self.pump.tick()
             self.now += RATE
-            handed += len(self.texts) > before
-        return handed
+            drawn += len(self.texts) > before
+        return drawn
 
 
 def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,28 +228,24 @@ def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_slow_drawing_skips_ticks_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slow_drawing_skips_ticks_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 0.015)
     assert drawing.second() == 15
     drawing.now += RATE
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == [str(number) for number in range(30)]
 
 
-def test_record_waits_no_longer_than_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_record_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 10)
     drawing.log_text("first")
-    drawing.drain.tick()
+    drawing.pump.tick()
     drawing.log_text("second")
     drawing.now += MAX_DELAY - 0.01
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == ["first"]
     drawing.now += 0.011
-    drawing.drain.tick()
+    drawing.pump.tick()
     assert drawing.texts == ["first", "second"]
 
 
@@ -287,32 +260,25 @@ def own_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_collector")
-def test_nothing_is_collected_before_the_first_screen() -> None:
+def test_collection_starts_after_the_first_screen_and_freezes_survivors_of_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     collector = Collector()
     assert not gc.isenabled()
     collector.settle()
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
-
-
-@pytest.mark.usefixtures("own_collector")
-def test_survivors_of_a_long_collection_are_frozen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Collector().settle()
     libraries = [[number] for number in range(1_000)]
     monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
     gc.collect()
     assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
     monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
     gc.collect()
-    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
-        "what is frozen is not among them"
-    )
+    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
 
 
-def run(work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work, name="kernel reader")
+def run(work: Callable[[], object], name: str = "kernel reader") -> None:
+    thread = threading.Thread(target=work, name=name)
     thread.start()
     thread.join()
 
@@ -342,9 +308,7 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
 
     with report_thread_failures(reports.append):
         for error in (errno.EIO, errno.ENOSPC):
-            thread = threading.Thread(target=write, args=(error,), name="textual-output")
-            thread.start()
-            thread.join()
+            run(partial(write, error), "textual-output")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert reports == [f"The thread 'textual-output' of mahtab-tui has ended: {full}."]
 

@@ -38,14 +38,10 @@ def complete_slash(text: str, cursor: int) -> Completions | None:
         return None
     from mahtab_tui.kernel.values import Completion, Completions
 
-    items = tuple(
-        Completion(
-            f"/{slash} {each.argument}".rstrip(),
-            f"/{slash}{' ' if each.argument else ''}",
-            "command",
-            each.help,
-        )
-        for slash, each in sorted(BY_SLASH.items())
-        if f"/{slash}".startswith(begun[1])
-    )
-    return Completions(begun.start(1), items, 0)
+    items = []
+    for slash, each in sorted(BY_SLASH.items()):
+        if f"/{slash}".startswith(begun[1]):
+            shown = f"/{slash} {each.argument}"
+            inserted = f"/{slash} " if each.argument else f"/{slash}"
+            items.append(Completion(shown.rstrip(), inserted, "command", each.help))
+    return Completions(begun.start(1), tuple(items), 0)

@@ -68,24 +68,21 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
     for names, text in rows.items():
         id, action, keys, *flags = names.split()
         title, _, help = text.partition(": ")
-        true = dict.fromkeys(flags, True)
-        found.append(PaneCommand(id, action, keys, title, help, group, **true))
+        set_flags = dict.fromkeys(flags, True)
+        found.append(PaneCommand(id, action, keys, title, help, group, **set_flags))
     return tuple(found)
 
 
-def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
-    return [
+def bindings(commands: Iterable[PaneCommand], *hidden: BindingType) -> list[BindingType]:
+    """Make bindings. hidden: keys that no line of keys shows."""
+    shown = [
         Binding(
-            each.keys,
-            each.action,
-            each.title,
-            show=each.footer,
-            priority=each.priority,
-            id=each.id,
+            each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id
         )
         for each in commands
         if each.keys and not each.menu
     ]
+    return [*shown, *hidden]
 
 
 Group = Literal["Input", "Session", "Panes", "Screen"]

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.tui.commands.command import CommandContext, PaneCommand, command, pane_commands
+from mahtab_tui.tui.commands.command import (
+    Command,
+    CommandContext,
+    PaneCommand,
+    command,
+    pane_commands,
+)
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.main_screen import Direction
 
 _pane = partial(command, group="Panes")
 _screen = partial(command, group="Screen")
@@ -46,6 +55,102 @@ NODE_COMMANDS = pane_commands(
     },
 )
 
+OUTPUT_COMMANDS = pane_commands(
+    "Output", {"output-back back escape,q footer": "Back: Go back to the session"}
+)
+
+SAVE_COMMANDS = pane_commands(
+    "Output", {"output-save save ctrl+s footer": "Save: Save it to a file"}
+)
+
+PAGER_COMMANDS = pane_commands("Output", {"output-copy copy_all y footer": "Copy: Copy all of it"})
+
+PICTURE_COMMANDS = pane_commands(
+    "Output",
+    {
+        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector"
+    },
+)
+
+PICTURES_COMMANDS = pane_commands(
+    "Output",
+    {
+        "picture-next step(1) right": "Next: Next picture of the cell",
+        "picture-previous step(-1) left": "Previous: Previous picture",
+    },
+)
+
+FRAMES_COMMANDS = pane_commands(
+    "Output",
+    {
+        "frame-source source enter footer": "Source: In an error: go from the frames to the source",
+        "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
+    },
+)
+
+INSPECTOR_COMMANDS = pane_commands(
+    "Inspector",
+    {
+        "inspect-back back escape footer": "Back: Go back to the previous object, and finally to the session",
+        "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
+        "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
+        "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
+        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
+        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
+        "inspect-close leave q": "Close: Close the inspector",
+    },
+)
+
+TABLE_COMMANDS = pane_commands(
+    "Inspector: table",
+    {
+        "table-open open_cell enter footer": "Open: Look inside the value at the cursor",
+        "table-column open_column o": "Column: Show the column alone",
+        "table-sort sort s footer": "Sort: Sort by the column: ascending, descending, not at all",
+        "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
+        "table-all all_rows x": "All rows: Clear sorting and filters",
+        "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
+    },
+)
+
+TREE_COMMANDS = pane_commands(
+    "Inspector: tree",
+    {
+        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
+        "tree-unfold unfold right,space footer": "Expand: Show what is inside",
+        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
+        "tree-next find(1) n": "Next: Go to the next match",
+        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
+        "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
+    },
+)
+
+TEXT_COMMANDS = pane_commands(
+    "Inspector: text",
+    {
+        "text-search search slash footer": "Search: Search the text",
+        "text-next next(False) n footer": "Next: Go to the next match",
+        "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
+        "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
+    },
+)
+
+ARRAY_COMMANDS = pane_commands(
+    "Inspector: array",
+    {
+        "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
+        "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
+        "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
+    },
+)
+
+PLOT_COMMANDS = pane_commands(
+    "Inspector: array",
+    {
+        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position"
+    },
+)
+
 VARIABLE_COMMANDS = pane_commands(
     "Namespace",
     {
@@ -57,6 +162,10 @@ VARIABLE_COMMANDS = pane_commands(
         "variable-delete delete delete": "Delete: Delete the variable, after a confirmation",
         "variable-copy copy_name ctrl+y": "Copy name: Copy the variable's name",
     },
+)
+
+PANE_COMMANDS: tuple[PaneCommand, ...] = tuple(
+    each for name, group in list(vars().items()) if name.endswith("_COMMANDS") for each in group
 )
 
 
@@ -89,9 +198,7 @@ _KEYS: dict[str, dict[str, str]] = {
         "up, down, pageup, pagedown, home, end": "While long code waits: scroll it. Until you have seen its end, y must be pressed twice",
         "y, n": "When a search asks to make many calls: run them, or don't",
     },
-    "Queue": {
-        "delete": "Remove the chosen input from the queue",
-    },
+    "Queue": {"delete": "Remove the chosen input from the queue"},
     "Namespace": {
         "ctrl+s": "Sort by name, type or recency",
         "ctrl+t": "Show modules, functions and names with _",
@@ -102,153 +209,19 @@ _KEYS: dict[str, dict[str, str]] = {
         "tab": "In an open call: go to the next call or place that its answer rests on; Enter opens it",
         "/, n, N": "In its text: search, next, previous",
     },
-    "Panes": {
-        "letters": "From any pane, typing goes to the editor",
-    },
-    "Transcript": {
-        "pageup, pagedown, home, end": "Scroll",
-    },
-    "Skills": {
-        "enter, tab": "Load or unload the skill; go to its text",
-    },
+    "Panes": {"letters": "From any pane, typing goes to the editor"},
+    "Transcript": {"pageup, pagedown, home, end": "Scroll"},
+    "Skills": {"enter, tab": "Load or unload the skill; go to its text"},
     "Sessions": {
         "enter": "Switch from this session to the one at the cursor",
         "f2, f5, f7, f8": "Change its title; copy it; stop its kernel; delete it, after a confirmation",
         "ctrl+t": "List the sessions of this folder, or of all",
         "tab": "Go to its text: the arrows mark an entry; F5 copies what came before it",
     },
-    "Settings": {
-        "enter": "Change the setting; an empty value removes it from your file",
-    },
+    "Settings": {"enter": "Change the setting; an empty value removes it from your file"},
 }
 PANE_KEYS = tuple(
     KeyHelp(keys, help, group) for group, rows in _KEYS.items() for keys, help in rows.items()
-)
-
-
-INSPECTOR_COMMANDS = pane_commands(
-    "Inspector",
-    {
-        "inspect-back back escape footer": "Back: Go back to the previous object, and finally to the session",
-        "inspect-view step_view(1) tab footer": "View: Show the next view of the object; a digit shows a view by its number",
-        "inspect-again look_again r footer": "Reload: Reload the object to show what it is now",
-        "inspect-copy copy_expression y": "Copy name: Copy the expression that leads to the object",
-        "inspect-copy-text copy_text ctrl+y": "Copy text: Copy the repr of the object",
-        "inspect-export export ctrl+s": "Export: Write the object to a new .csv, .json, .txt or .pkl file",
-        "inspect-close leave q": "Close: Close the inspector",
-    },
-)
-
-TABLE_COMMANDS = pane_commands(
-    "Inspector: table",
-    {
-        "table-open open_cell enter footer": "Open: Look inside the value at the cursor",
-        "table-column open_column o": "Column: Show the column alone",
-        "table-sort sort s footer": "Sort: Sort by the column: ascending, descending, not at all",
-        "table-filter filter slash footer": "Filter: Filter by the column: > 5, = berlin, missing, or a text",
-        "table-all all_rows x": "All rows: Clear sorting and filters",
-        "table-variable make_variable v": "Variable: Assign the rows to a variable as shown, in a cell",
-    },
-)
-
-TEXT_COMMANDS = pane_commands(
-    "Inspector: text",
-    {
-        "text-search search slash footer": "Search: Search the text",
-        "text-next next(False) n footer": "Next: Go to the next match",
-        "text-previous next(True) N,shift+n": "Previous: Go to the previous match",
-        "text-ask ask ctrl+a footer": "Ask about this: Ask about the text, by a recursive search over it",
-    },
-)
-
-TREE_COMMANDS = pane_commands(
-    "Inspector: tree",
-    {
-        "tree-open open_row enter footer": "Open: Look inside the object at the cursor; a property is evaluated first",
-        "tree-unfold unfold right,space footer": "Expand: Show what is inside",
-        "tree-search search slash footer": "Search: Search the names, types and values of what is expanded",
-        "tree-next find(1) n": "Next: Go to the next match",
-        "tree-previous find(-1) N,shift+n": "Previous: Go to the previous match",
-        "tree-fold fold left footer": "Collapse: Collapse it, then go to the object that contains it",
-    },
-)
-
-ARRAY_COMMANDS = pane_commands(
-    "Inspector: array",
-    {
-        "array-next step_slice(1) full_stop": "Next slice: Next slice of an array of many dimensions",
-        "array-previous step_slice(-1) comma": "Previous slice: Previous slice of an array of many dimensions",
-        "array-slice enter_slice g footer": "Slice: Enter a slice, as in 3, :, :",
-    },
-)
-
-PLOT_COMMANDS = pane_commands(
-    "Inspector: array",
-    {
-        "plot-histogram histogram h footer": "Histogram: Show a histogram of the values, or the values by position",
-    },
-)
-
-OUTPUT_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-back back escape,q footer": "Back: Go back to the session",
-    },
-)
-
-SAVE_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-save save ctrl+s footer": "Save: Save it to a file",
-    },
-)
-
-PAGER_COMMANDS = pane_commands(
-    "Output",
-    {
-        "output-copy copy_all y footer": "Copy: Copy all of it",
-    },
-)
-
-PICTURE_COMMANDS = pane_commands(
-    "Output",
-    {
-        "picture-open open_outside o footer": "Open: Open the picture in the system's viewer; also in the inspector",
-    },
-)
-
-PICTURES_COMMANDS = pane_commands(
-    "Output",
-    {
-        "picture-next step(1) right": "Next: Next picture of the cell",
-        "picture-previous step(-1) left": "Previous: Previous picture",
-    },
-)
-
-FRAMES_COMMANDS = pane_commands(
-    "Output",
-    {
-        "frame-source source enter footer": "Source: In an error: go from the frames to the source",
-        "frame-locals locals v footer": "Variables: In an error: go to the variables of the frame; Escape goes back",
-    },
-)
-
-PANE_COMMANDS: tuple[PaneCommand, ...] = (
-    *TRANSCRIPT_COMMANDS,
-    *NODE_COMMANDS,
-    *OUTPUT_COMMANDS,
-    *SAVE_COMMANDS,
-    *PAGER_COMMANDS,
-    *PICTURE_COMMANDS,
-    *PICTURES_COMMANDS,
-    *FRAMES_COMMANDS,
-    *INSPECTOR_COMMANDS,
-    *TABLE_COMMANDS,
-    *TREE_COMMANDS,
-    *TEXT_COMMANDS,
-    *ARRAY_COMMANDS,
-    *PLOT_COMMANDS,
-    *VARIABLE_COMMANDS,
 )
 
 
@@ -283,24 +256,14 @@ def maximize(context: CommandContext) -> None:
     context.panes.maximize_focused()
 
 
-@_pane("wider alt+left", "Wider side: Give the side panes more room")
-def wider(context: CommandContext) -> None:
-    context.panes.resize("wider")
+def _resize(direction: Direction, key: str, text: str) -> Command:
+    return _pane(f"{direction} {key}", text)(lambda context: context.panes.resize(direction))
 
 
-@_pane("narrower alt+right", "Narrower side: Give the side panes less room")
-def narrower(context: CommandContext) -> None:
-    context.panes.resize("narrower")
-
-
-@_pane("taller alt+down", "Taller namespace: Give the namespace more room")
-def taller(context: CommandContext) -> None:
-    context.panes.resize("taller")
-
-
-@_pane("shorter alt+up", "Shorter namespace: Give the namespace less room")
-def shorter(context: CommandContext) -> None:
-    context.panes.resize("shorter")
+wider = _resize("wider", "alt+left", "Wider side: Give the side panes more room")
+narrower = _resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
+taller = _resize("taller", "alt+down", "Taller namespace: Give the namespace more room")
+shorter = _resize("shorter", "alt+up", "Shorter namespace: Give the namespace less room")
 
 
 @_screen(
@@ -351,9 +314,8 @@ def help(context: CommandContext, topic: str) -> None:
     from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
     try:
-        context.app.push_screen(
-            HelpScreen(help_rows(context.settings.keymap), page(topic or KEYS).topic)
-        )
+        rows = help_rows(context.settings.keymap)
+        context.app.push_screen(HelpScreen(rows, page(topic or KEYS).topic))
     except TopicNotFound as error:
         context.refuse(str(error), f"/help {topic}")
 

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from mahtab_tui.settings.model import ApprovalMode
@@ -81,10 +80,9 @@ def _edit_input(context: CommandContext) -> None:
     from mahtab_tui.tui.external import edit_text
 
     editor = context.panes.editor
+    ending = ".py" if editor.mode == "python" else ".md"
     try:
-        editor.text = edit_text(
-            context.app, editor.text, ".py" if editor.mode == "python" else ".md"
-        )
+        editor.text = edit_text(context.app, editor.text, ending)
     except RuntimeError as error:
         context.app.notify(str(error), "warning")
     editor.focus()
@@ -96,8 +94,7 @@ def explain(context: CommandContext) -> None:
 
 
 @_input(
-    "find-input ctrl+f",
-    "Find: Find a text in the transcript, or in the pane that has the focus",
+    "find-input ctrl+f", "Find: Find a text in the transcript, or in the pane that has the focus"
 )
 def find(context: CommandContext) -> None:
     context.panes.find()
@@ -194,13 +191,8 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     except KernelError as error:
         app.notify(str(error))
     else:
-        app.push_screen(
-            UndoScreen(
-                cells,
-                partial(session.kernel.preview_undo, first),
-                partial(session.undo.undo, first),
-            )
-        )
+        preview, undo = session.kernel.preview_undo, session.undo.undo
+        app.push_screen(UndoScreen(cells, partial(preview, first), partial(undo, first)))
 
 
 @_session("redo /redo", "Redo cells: Reverse the last undo, if no other cell has run since")
@@ -215,13 +207,8 @@ def redo(context: CommandContext) -> None:
 def reset(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import confirm
 
-    confirm(
-        context.app,
-        "Start over with an empty namespace? The transcript stays.",
-        context.session.kernel_control.reset,
-        yes="Reset",
-        no="Keep",
-    )
+    question = "Start over with an empty namespace? The transcript stays."
+    confirm(context.app, question, context.session.kernel_control.reset, yes="Reset", no="Keep")
 
 
 @_session("kill-kernel /kill", "Kill kernel: Kill an unresponsive kernel, and start a new one")
@@ -239,12 +226,9 @@ def choose_model(context: CommandContext, name: str) -> None:
     "Interpreter: Choose the kernel's Python: a file or a virtual environment",
 )
 def choose_python(context: CommandContext, path: str) -> None:
-    context.with_value(
-        path,
-        "Interpreter or virtual environment",
-        context.session.kernel_control.activate,
-        context.session.kernel.info().executable,
-    )
+    session, title = context.session, "Interpreter or virtual environment"
+    present = session.kernel.info().executable
+    context.with_value(path, title, session.kernel_control.activate, present)
 
 
 @_session(
@@ -259,12 +243,8 @@ def choose_kernel(context: CommandContext, address: str) -> None:
 
 @_session("directory /cd PATH", "Working directory: Change the kernel's working directory")
 def change_directory(context: CommandContext, path: str) -> None:
-    context.with_value(
-        path,
-        "Working directory",
-        context.session.kernel_control.change_directory,
-        context.session.kernel.info().cwd,
-    )
+    change, present = context.session.kernel_control.change_directory, context.session.kernel.info()
+    context.with_value(path, "Working directory", change, present.cwd)
 
 
 @_session("agents /agents", "Agents: List the agents in the session")
@@ -305,21 +285,12 @@ def instructions(context: CommandContext) -> None:
     "MCP servers: List MCP servers with their state, tools and messages, and start one again",
 )
 def mcp(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.output import PagerScreen
     from mahtab_tui.tui.screens.session_info import ServersScreen
 
     session = context.session
 
     def show(title: str, text: str) -> None:
-        context.app.push_screen(
-            PagerScreen(
-                title,
-                "messages.txt",
-                lambda: text,
-                session.open_inspector(),
-                Path(session.kernel.info().local_folder),
-            )
-        )
+        context.panes.port.open_pager(title, "messages.txt", lambda: text)
 
     context.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
@@ -354,8 +325,7 @@ def compact(context: CommandContext, keep: str) -> None:
 
 
 @_session(
-    "export /export [FILE]",
-    "Export: Export the session as a notebook, script, Markdown or page",
+    "export /export [FILE]", "Export: Export the session as a notebook, script, Markdown or page"
 )
 def export(context: CommandContext, typed: str) -> None:
     from mahtab_tui.session import notebooks
@@ -368,10 +338,8 @@ def export(context: CommandContext, typed: str) -> None:
         context.refuse(str(error), f"/export {typed}")
         return
 
-    start, path = (
-        partial(notebooks.export, session, file, project_folder()),
-        project_folder() / file,
-    )
+    folder = project_folder()
+    start, path = partial(notebooks.export, session, file, folder), folder / file
     if os.path.lexists(path) and not os.path.isdir(path):
         question = f"{file} already exists. Replace it?"
         confirm(context.app, question, start, yes="Replace", no="Keep")
@@ -387,11 +355,7 @@ def sessions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions import sessions_screen
 
-    ask(
-        context.app,
-        sessions_screen(context.session),
-        context.quit_flow.switch_to,
-    )
+    ask(context.app, sessions_screen(context.session), context.quit_flow.switch_to)
 
 
 @_session(
@@ -412,9 +376,8 @@ def run(context: CommandContext, typed: str) -> None:
     if number is None or (typed and not typed.startswith("to ")):
         context.refuse("/run runs all cells, /run to 3 those up to cell 3", f"/run {typed}")
     else:
-        run_notebook(
-            context.app, context.session, lambda notebook: notebook.run_up_to(number or None)
-        )
+        last = number or None
+        run_notebook(context.app, context.session, lambda notebook: notebook.run_up_to(last))
 
 
 def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
@@ -440,21 +403,15 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         confirm(app, question, run_cells, yes="Run", no="Leave")
 
 
-@_session(
-    "save /save",
-    "Save notebook: Write the notebook back to its file",
-)
+@_session("save /save", "Save notebook: Write the notebook back to its file")
 def save(context: CommandContext) -> None:
-    if context.session.notebook is None:
+    session = context.session
+    if session.notebook is None:
         context.app.notify(NO_NOTEBOOK, "warning")
     else:
         context.panes.transcript.action_scroll_end()
-        threading.Thread(
-            target=_save_notebook,
-            args=(context.session, context.session.notebook),
-            name="notebook",
-            daemon=True,
-        ).start()
+        work = partial(_save_notebook, session, session.notebook)
+        threading.Thread(target=work, name="notebook", daemon=True).start()
 
 
 def _save_notebook(session: Session, notebook: Notebook) -> None:

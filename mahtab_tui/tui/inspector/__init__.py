@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from textual import on
@@ -84,9 +85,8 @@ class View(Widget):
         self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
     ) -> None:
         # A message that is posted by another widget would not bubble beyond that widget.
-        self.query_ancestor(Viewer).ask(
-            placeholder, value, lambda line: self.call_later(then, line), prompt
-        )
+        entered = partial(self.call_later, then)
+        self.query_ancestor(Viewer).ask(placeholder, value, entered, prompt)
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
         if self.is_attached and (viewer := self.query_ancestor(Viewer)).shows(self):

@@ -45,13 +45,13 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     dimensions."""
     if slice is None:
         return len(shape) <= 2
-    return len(slice) == len(shape) > 2 and all(
-        index is None or index < size for index, size in zip(slice, shape, strict=True)
-    )
+    pairs = zip(slice, shape, strict=False)
+    fits = all(index is None or index < size for index, size in pairs)
+    return len(slice) == len(shape) > 2 and fits
 
 
-def format_slice(slice: Slice) -> list[str]:
-    return [":" if index is None else str(index) for index in slice]
+def format_slice(slice: Slice) -> str:
+    return ", ".join(":" if index is None else str(index) for index in slice)
 
 
 def parse_slice(text: str, shape: Sequence[int]) -> Slice:
@@ -59,9 +59,8 @@ def parse_slice(text: str, shape: Sequence[int]) -> Slice:
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     try:
         found = tuple(None if part == ":" else int(part) for part in parts)
-        fits = all(
-            each is None or each in range(size) for each, size in zip(found, shape, strict=True)
-        )
+        pairs = zip(found, shape, strict=True)
+        fits = all(each is None or each in range(size) for each, size in pairs)
     except ValueError:
         fits = False
     if not fits or found.count(None) not in (1, 2):
@@ -111,9 +110,9 @@ class PlotView(View, Vertical, can_focus=True):
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            is_line = plot.kind != "histogram"
-            shown = "values by position" if is_line else "histogram"
-            other = "histogram" if is_line else "values"
+            shown, other = "values by position", "histogram"
+            if plot.kind == "histogram":
+                shown, other = "histogram", "values"
             self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
 
     def action_histogram(self) -> None:
@@ -136,9 +135,7 @@ class HeatMap(Widget):
         segments = [Segment(" ", base)]
         for tops in zip_longest(*self._grid[2 * y : 2 * y + 2]):
             top, bottom = (*map(self._colour, tops), None)[:2]
-            style = Style(
-                color=top.rich_color if top else None, bgcolor=bottom.rich_color if bottom else None
-            )
+            style = Style(color=top and top.rich_color, bgcolor=bottom and bottom.rich_color)
             segments.append(Segment(("▀" if top else " ") * across, base + style))
         return Strip(segments).crop_extend(0, width, base)
 
@@ -221,23 +218,18 @@ class PictureView(View, PictureWidget, can_focus=True):
             self._picture, self._rows = picture, rows
             self.refresh()
 
-        self.fetcher.ask(
-            "half blocks",
-            lambda: half_blocks(picture),
-            draw,
-            lambda _: self.fail("The picture cannot be drawn."),
-        )
+        def fail(_: str) -> None:
+            self.fail("The picture cannot be drawn.")
+
+        self.fetcher.ask("half blocks", partial(half_blocks, picture), draw, fail)
 
     def action_open_outside(self) -> None:
-        if self._opened is None:
-            return
-        content, suffix = self._opened.content, self._opened.suffix
-        self.fetcher.ask(
-            "viewer",
-            lambda: open_picture(content, suffix),
-            lambda path: self.show_status(f"Opened as {path}"),
-            self.fail,
-        )
+        def opened(path: str) -> None:
+            self.show_status(f"Opened as {path}")
+
+        if self._opened is not None:
+            work = partial(open_picture, self._opened.content, self._opened.suffix)
+            self.fetcher.ask("viewer", work, opened, self.fail)
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:
@@ -263,9 +255,8 @@ def decode_picture(data: bytes) -> DecodedPicture:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
         pixels = math.prod(image.size)
         if pixels > LARGEST:
-            raise KernelError(
-                "The picture has {:,} × {:,} pixels, which is too many to show.".format(*image.size)
-            )
+            sentence = "The picture has {:,} × {:,} pixels, which is too many to show."
+            raise KernelError(sentence.format(*image.size))
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
         small = image.convert("RGBA").reduce(math.ceil(math.sqrt(pixels / CACHED_BYTES)))
         return DecodedPicture(data, suffix, small, image.size)
@@ -333,7 +324,7 @@ class ArrayView(View, Vertical):
         if self.subject.slice is None:
             return excerpt
         rows = f", {excerpt.description}" if excerpt.description else ""
-        return Excerpt(excerpt.opened, f"[{', '.join(format_slice(self.subject.slice))}]{rows}")
+        return Excerpt(excerpt.opened, f"[{format_slice(self.subject.slice)}]{rows}")
 
     def _draw_head(self) -> None:
         facts, figures = self._facts, self._statistics
@@ -350,7 +341,7 @@ class ArrayView(View, Vertical):
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
         if self.subject.slice is not None:
             parts += ["\n", ("slice  [ ", "$muted")]
-            parts.append((", ".join(format_slice(self.subject.slice)), "bold $moon"))
+            parts.append((format_slice(self.subject.slice), "bold $moon"))
             parts.append((" ]   , and . step, g enters a slice", "$muted"))
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
@@ -372,11 +363,8 @@ class ArrayView(View, Vertical):
 
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:
-            self.ask(
-                "a number or : for each dimension, as in 3, :, :",
-                ", ".join(format_slice(self.subject.slice)),
-                self._entered,
-            )
+            form = "a number or : for each dimension, as in 3, :, :"
+            self.ask(form, format_slice(self.subject.slice), self._entered)
 
     def _entered(self, text: str) -> None:
         if self._facts is None:

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
@@ -107,11 +106,11 @@ class InspectorScreen(Dialog[None]):
     """Shows an object; objects opened inside it form a stack."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(INSPECTOR_COMMANDS),
-        Binding("shift+tab", "step_view(-1)", "View before", show=False),
-        *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
-    ]
+    BINDINGS = bindings(
+        INSPECTOR_COMMANDS,
+        ("shift+tab", "step_view(-1)"),
+        *((str(number), f"view({number})") for number in range(1, 10)),
+    )
 
     def __init__(
         self,
@@ -169,12 +168,8 @@ class InspectorScreen(Dialog[None]):
 
     def _open(self, *, again: bool = False) -> None:
         level = self._level
-        self._fetcher.ask(
-            "open",
-            lambda: self._client.open(level.path, again=again),
-            lambda opened: self._show_opened(level, opened),
-            self.viewer.fail,
-        )
+        fetch = partial(self._client.open, level.path, again=again)
+        self._fetcher.ask("open", fetch, partial(self._show_opened, level), self.viewer.fail)
 
     def _show_opened(self, level: Level, opened: InspectedObject) -> None:
         if level.update(self._client, opened):
@@ -220,12 +215,10 @@ class InspectorScreen(Dialog[None]):
         crumbs = breadcrumbs(self.labels, width - facts.cell_length - 2)
         tabs: list[tuple[str, str]] = []
         for number, tab in enumerate(level.tabs):
-            here = number == level.current
-            tabs += [
-                (f"{number + 1} ", "$moon" if here else "$hairline"),
-                (tab.title, "bold $person" if here else "$muted"),
-                ("   ", ""),
-            ]
+            digit, title = "$hairline", "$muted"
+            if number == level.current:
+                digit, title = "$moon", "bold $person"
+            tabs += (f"{number + 1} ", digit), (tab.title, title), ("   ", "")
         self.query_one("#inspector-facts", Static).update(facts)
         self.query_one("#inspector-crumbs", Static).update(crumbs)
         self.query_one("#inspector-tabs", Static).update(Content.assemble(*tabs))
@@ -274,10 +267,12 @@ class InspectorScreen(Dialog[None]):
 
     def action_copy_text(self) -> None:
         """Runs the object's own code."""
+
+        def show(found: tuple[str, bool]) -> None:
+            copy(self.app, plain(found[0]))
+
         read = partial(self._client.representation, self._level.path)
-        self._fetcher.ask(
-            "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
-        )
+        self._fetcher.ask("copy", read, show, self.viewer.fail)
 
     def action_export(self) -> None:
         opened, view = self._level.opened, self.view
@@ -314,9 +309,8 @@ class InspectorScreen(Dialog[None]):
         """Ask in a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.viewer.fail(
-                "No expression refers to this text: assign it to a variable in a cell, and ask about that."
-            )
+            advice = "assign it to a variable in a cell, and ask about that."
+            self.viewer.fail(f"No expression refers to this text: {advice}")
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)

@@ -81,12 +81,10 @@ class TableModel:
         self._statistics_column: int | None = None
 
     def name(self, column: int) -> str:
-        heading = self.headings.get(column)
-        return one_line(heading.name) if heading is not None else ""
+        return one_line(self.headings[column].name) if column in self.headings else ""
 
     def type(self, column: int) -> str:
-        heading = self.headings.get(column)
-        return one_line(heading.type) if heading is not None else ""
+        return one_line(self.headings[column].type) if column in self.headings else ""
 
     def width(self, column: int) -> int:
         return self._widths.get(column, MIN_WIDTH + 5)
@@ -104,12 +102,11 @@ class TableModel:
 
     def visible(self, left: int, room: int) -> list[int]:
         found: list[int] = []
-        used = 0
         for column in range(left, self.column_count):
-            if found and used >= room:
+            if found and room <= 0:
                 break
             found.append(column)
-            used += self.width(column) + COLUMN_GAP
+            room -= self.width(column) + COLUMN_GAP
         return found
 
     def scroll_to_show(self, column: int, left: int, room: int) -> int:
@@ -122,10 +119,6 @@ class TableModel:
             first -= 1
             used += self.width(first) + COLUMN_GAP
         return first
-
-    @property
-    def filtered(self) -> bool:
-        return self.rows != self.total_rows
 
     def arrange(self, arranged: TableArrangement, busy: str) -> None:
         self._previous = self._previous or self.arranged

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from keyword import iskeyword
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -82,7 +81,7 @@ def rows_code(expression: str, table: TableModel) -> str:
     parts = [expression]
     if table.arranged.sort is not None:
         number, descending = table.arranged.sort
-        parts.append(f"sort={column(number)}" + (", descending=True" if descending else ""))
+        parts += [f"sort={column(number)}", *["descending=True"] * descending]
     if filters := [f"{column(number)}: {text!r}" for number, text in table.arranged.filters]:
         parts.append(f"filters={{{', '.join(filters)}}}")
     return f"table_rows({', '.join(parts)})"
@@ -107,9 +106,8 @@ def export_code(opened: InspectedObject, file: str) -> str:
     """Write the cell that exports an object. Raises `ValueError` with a sentence for an unsuitable
     suffix."""
     if not opened.expression:
-        raise ValueError(
-            "No expression refers to this object: assign it to a variable in a cell, and export that."
-        )
+        advice = "assign it to a variable in a cell, and export that."
+        raise ValueError(f"No expression refers to this object: {advice}")
     ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
     if not ending:
         raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")
@@ -132,16 +130,16 @@ TALL = 22
 
 
 class TableView(View, ScrollView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(TABLE_COMMANDS),
+    BINDINGS = bindings(
+        TABLE_COMMANDS,
         *CURSOR_KEYS[:4],
-        Binding("left", "move(0, -1)", "Left", show=False),
-        Binding("right", "move(0, 1)", "Right", show=False),
-        Binding("home", "go(0)", "First column", show=False),
-        Binding("end", "go(-1)", "Last column", show=False),
-        Binding("ctrl+home", "go_row(0)", "First row", show=False),
-        Binding("ctrl+end", "go_row(-1)", "Last row", show=False),
-    ]
+        ("left", "move(0, -1)"),
+        ("right", "move(0, 1)"),
+        ("home", "go(0)"),
+        ("end", "go(-1)"),
+        ("ctrl+home", "go_row(0)"),
+        ("ctrl+end", "go_row(-1)"),
+    )
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
@@ -163,7 +161,7 @@ class TableView(View, ScrollView, can_focus=True):
             self._reset()
             self._measure()
 
-        self.fetcher.ask("slice", lambda: client.open(path), show, self.fail)
+        self.fetcher.ask("slice", partial(client.open, path), show, self.fail)
 
     def on_mount(self) -> None:
         self._measure()
@@ -186,10 +184,8 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _visible_rows(self) -> range:
-        first = self.scroll_offset.y
-        return range(
-            first, min(self._table.rows, first + max(0, self.size.height - self._header_height))
-        )
+        first, height = self.scroll_offset.y, max(0, self.size.height - self._header_height)
+        return range(first, min(self._table.rows, first + height))
 
     @property
     def _visible_columns(self) -> list[int]:
@@ -209,9 +205,8 @@ class TableView(View, ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
-        self.virtual_size = Size(
-            self.scrollable_content_region.width, self._header_height + self._table.rows
-        )
+        height = self._header_height + self._table.rows
+        self.virtual_size = Size(self.scrollable_content_region.width, height)
         self._fetch()
 
     def on_resize(self, event: Resize) -> None:
@@ -230,9 +225,8 @@ class TableView(View, ScrollView, can_focus=True):
             client, path = self.subject.client, self.subject.path
             request = self._table.next_request(self._visible_rows, self._visible_columns)
             if request is not None:
-                self.fetcher.ask(
-                    "table", lambda: request.fetch(client, path), self._apply, self._revert
-                )
+                fetch = partial(request.fetch, client, path)
+                self.fetcher.ask("table", fetch, self._apply, self._revert)
             self._fetch_statistics()
         self._show_status()
         self.refresh()
@@ -264,11 +258,9 @@ class TableView(View, ScrollView, can_focus=True):
             self._show_status()
             self.refresh()
 
-        # After a failure, treat the column as one without statistics, so that the other columns
-        # still get theirs.
-        self.fetcher.ask(
-            "figures", lambda: client.figures(path, column), show, lambda _: show(None)
-        )
+        # After a failure the column has no statistics, and the other columns still get theirs.
+        fetch = partial(client.figures, path, column)
+        self.fetcher.ask("figures", fetch, show, lambda _: show(None))
 
     def render_line(self, y: int) -> Strip:
         table, width = self._table, self.scrollable_content_region.width
@@ -288,8 +280,7 @@ class TableView(View, ScrollView, can_focus=True):
         return Strip(segments).crop_extend(0, width, ground)
 
     def _header(self, line: int, base: Style) -> list[Segment]:
-        names = ("", "", "", *STATISTICS)
-        segments = [self._label(names[line], base)]
+        segments = [self._label(("", "", "", *STATISTICS)[line], base)]
         for column in self._visible_columns:
             text, style = self._header_text(line, column)
             segments += self._cell(column, text, base + style, base)
@@ -361,9 +352,10 @@ class TableView(View, ScrollView, can_focus=True):
         if table.busy:
             self.show_status((table.busy, "$moon"))
             return
-        where = f"row {self._row + 1:,} of {table.rows:,}" if table.rows else "no rows"
-        if table.filtered:
-            where = f"match {self._row + 1:,} of {table.rows:,}" if table.rows else "no matches"
+        filtered = table.rows != table.total_rows
+        one, some = ("match", "matches") if filtered else ("row", "rows")
+        where = f"{one} {self._row + 1:,} of {table.rows:,}" if table.rows else f"no {some}"
+        if filtered:
             where += f" (of {table.total_rows:,} rows)"
         parts: list[tuple[str, str] | str] = [(where, "$muted")]
         if column in table.headings:
@@ -375,7 +367,7 @@ class TableView(View, ScrollView, can_focus=True):
         if found is not None and found.missing:
             parts.append((f"  {found.missing:,} missing", "$moon"))
         if found is not None and found.min:
-            scope = "  of all rows:" if table.filtered else ""
+            scope = "  of all rows:" if filtered else ""
             parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
         self.show_status(*parts)
 
@@ -417,9 +409,8 @@ class TableView(View, ScrollView, can_focus=True):
         self._fetch()
 
     def _show_column(self) -> None:
-        self._first_column = self._table.scroll_to_show(
-            self._column, self._first_column, self._columns_room
-        )
+        first, room = self._first_column, self._columns_room
+        self._first_column = self._table.scroll_to_show(self._column, first, room)
 
     def on_click(self, event: Click) -> None:
         x, column = event.x - self._label_width - COLUMN_GAP - 1, self._column
@@ -457,12 +448,8 @@ class TableView(View, ScrollView, can_focus=True):
 
     def action_filter(self) -> None:
         condition = dict(self._table.arranged.filters).get(self._column, "")
-        self.ask(
-            "> 5   = berlin   missing   or a text",
-            condition,
-            self._filter,
-            f"filter {self._column_name}:",
-        )
+        forms, prompt = "> 5   = berlin   missing   or a text", f"filter {self._column_name}:"
+        self.ask(forms, condition, self._filter, prompt)
 
     def _filter(self, condition: str) -> None:
         """An empty condition shows all rows."""

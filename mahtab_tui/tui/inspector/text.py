@@ -9,13 +9,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -65,10 +63,8 @@ class KernelText:
     def _block(self, number: int) -> TextPart:
         if (block := self._blocks.get(number)) is None:
             start = number * BLOCK
-            raise PartMissing(
-                lambda: self._client.text(self._path, start, start + BLOCK),
-                partial(self._add, number),
-            )
+            fetch = partial(self._client.text, self._path, start, start + BLOCK)
+            raise PartMissing(fetch, partial(self._add, number))
         return block
 
     def _add(self, number: int, block: TextPart) -> None:
@@ -88,8 +84,7 @@ _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE
 
 def guess_language(text: str) -> str:
     """Return ``json``, ``xml``, ``html``, or empty for others."""
-    begins = text[:2000].lstrip()
-    if begins[:1] in ("{", "["):
+    if text[:2000].lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             json.loads(text)
             return "json"
@@ -132,16 +127,10 @@ _ABOVE = 4
 class TextView(View, LongTextView, can_focus=True):
     """Shows a text from this process, or one that is fetched from the kernel block by block."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(TEXT_COMMANDS),
-        *CURSOR_KEYS,
-    ]
+    BINDINGS = bindings(TEXT_COMMANDS, *CURSOR_KEYS)
 
     def __init__(
-        self,
-        subject: Subject,
-        source: Text | None = None,
-        load: Callable[[], Text] | None = None,
+        self, subject: Subject, source: Text | None = None, load: Callable[[], Text] | None = None
     ) -> None:
         """source: a text other than the object. load: returns that text; called on a thread at each
         `reload`, may raise `KernelError`."""
@@ -179,25 +168,20 @@ class TextView(View, LongTextView, can_focus=True):
     def reload(self) -> None:
         if self._load is not None:
             self.show_status(("…", "$muted"))
-            self.fetcher.ask(
-                "load",
-                self._load,
-                self.show,
-                lambda problem: self.show(LocalText(""), problem=problem),
-            )
+            fail = partial(self.show, LocalText(""), "")
+            self.fetcher.ask("load", self._load, self.show, fail)
         elif isinstance(self.source, KernelText):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
     def _colour(self) -> None:
         source, language = self.source, self._language
         self.fetcher.forget("colours")
+
+        def colour() -> Colours | None:
+            return colour_text(source.read(0, source.size), language)
+
         if 0 < source.size <= MAX_COLOURED:
-            self.fetcher.ask(
-                "colours",
-                lambda: colour_text(source.read(0, source.size), language),
-                self._set_colours,
-                lambda _: None,
-            )
+            self.fetcher.ask("colours", colour, self._set_colours, lambda _: None)
 
     def _set_colours(self, colours: Colours | None) -> None:
         self._colours = colours

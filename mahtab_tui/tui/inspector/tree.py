@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -79,7 +78,7 @@ class Branch:
 
     def child_path(self, child: Child) -> ObjectPath:
         """Computed values have paths of their own."""
-        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
+        return (child.step,) if child.step[0] == "computed" else (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):
@@ -134,9 +133,8 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
-    raise KernelError(
-        f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched."
-    )
+    searched = f"{min(lines, MOST_LINES):,} lines"
+    raise KernelError(f"Nothing found in {searched}. Collapsed parts are not searched.")
 
 
 _LABEL, _TYPE = 44, 20
@@ -196,7 +194,7 @@ class TreeRows:
 
 
 class TreeView(View, RowsView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
+    BINDINGS = bindings(TREE_COMMANDS, *CURSOR_KEYS)
 
     def __init__(self, subject: Subject, *, variables: bool = False) -> None:
         """variables: of a frame."""
@@ -253,12 +251,10 @@ class TreeView(View, RowsView, can_focus=True):
             branch.asked.discard(page)
             self.fail(sentence)
 
-        self.fetcher.ask(
-            f"{id(branch)} {page}",
-            lambda: fetch(branch, page),
-            lambda found: self._set_page(branch, page, *found),
-            failed,
-        )
+        def show(found: tuple[int, tuple[Child, ...]]) -> None:
+            self._set_page(branch, page, *found)
+
+        self.fetcher.ask(f"{id(branch)} {page}", partial(fetch, branch, page), show, failed)
 
     def _page_fetcher(self) -> Fetch:
         client = self.subject.client

@@ -32,6 +32,8 @@ Answer = TypeVar("Answer")
 class Dialog(ModalScreen[ScreenResultType]):
     """Answered only once: later keys of the same burst cannot close the screen below."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
+
     asks: ClassVar[bool] = True
     """Whether no command may open anything on top of it."""
 
@@ -46,7 +48,6 @@ class Dialog(ModalScreen[ScreenResultType]):
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-
     def answered(answer: Answer | None) -> None:
         if answer is not None:
             then(answer)
@@ -56,7 +57,7 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 
 class TextDialog(Dialog[None]):
     asks = False
-    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [("q", "leave", "Close")]
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
         super().__init__()
@@ -107,8 +108,6 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
-
     def __init__(self, title: str, value: str = "") -> None:
         super().__init__()
         self._question, self._value = one_line(title), one_line(value)
@@ -132,8 +131,6 @@ class ActionMenu(Dialog[str | None]):
     """A letter acts at once, or only selects an action that needs Enter; other letters go to the
     editor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
-
     @dataclass
     class Typed(Message):
         """The user typed keys meant for the editor."""
@@ -150,12 +147,9 @@ class ActionMenu(Dialog[str | None]):
         self._options = Options(compact=True, markup=False)
         for command, keys in zip(commands, self._keys, strict=True):
             key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-            row = Content.assemble(
-                (f"{key:<{_KEYS}}", "$accent"),
-                f"{one_line(command.title):<{_TITLES}}",  # it may contain a figure of an answer
-                (command.help, "$muted"),
-            )
-            self._options.add_option(row)
+            title = f"{one_line(command.title):<{_TITLES}}"  # it may contain a figure of an answer
+            parts = (f"{key:<{_KEYS}}", "$accent"), title, (command.help, "$muted")
+            self._options.add_option(Content.assemble(*parts))
         self._options.highlighted = 0
         self._pending: list[Key] = []
         """The letter that selected an action; if another letter follows, both are typed text."""
@@ -190,7 +184,6 @@ class ActionMenu(Dialog[str | None]):
 
 
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
-
     menu = ActionMenu(title, commands, owner.app._keymap)
     ask(owner.app, menu, lambda action: owner.call_later(owner.run_action, action))
 

@@ -63,7 +63,7 @@ def _key_names(keys: str) -> str:
 class HelpScreen(Dialog[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape,f1", "leave", "Close"),
+        ("f1", "leave", "Close"),
         ("down", "move(1)", "Next topic"),
         ("up", "move(-1)", "Previous topic"),
         ("pagedown", "scroll(1)", "Page down"),
@@ -77,11 +77,8 @@ class HelpScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
-            yield Static(
-                "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes",
-                classes="quiet",
-                markup=False,
-            )
+            keys = "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes"
+            yield Static(keys, classes="quiet", markup=False)
             yield Input(placeholder="search", compact=True)
             with Horizontal():
                 topics = Options(id="help-topics", compact=True, markup=False)
@@ -95,11 +92,11 @@ class HelpScreen(Dialog[None]):
     def _find(self) -> None:
         wanted = self._query
         has_key = any(wanted.lower() in " ".join(row).lower() for row in self._rows)
-        found = [
-            topic
-            for topic in TOPICS
-            if not wanted or (has_key if topic == KEYS else filter_page(page(topic).text, wanted))
-        ]
+
+        def matches(topic: str) -> bool:
+            return has_key if topic == KEYS else bool(filter_page(page(topic).text, wanted))
+
+        found = [topic for topic in TOPICS if not wanted or matches(topic)]
         if found and self._topic not in found:
             self._topic = found[0]
         options = self.query_one(OptionList)
@@ -167,8 +164,6 @@ class HelpScreen(Dialog[None]):
                 parts.append((f"{chr(10) if parts else ''}{group}\n", "bold $primary"))
             wider = " " * (len(keys) - _KEYS)
             lines = textwrap.wrap(text, max(10, width - len(indent)), initial_indent=wider)
-            parts += [
-                (f"  {keys:<{_KEYS}} ", "$accent"),
-                Content(f"\n{indent}".join(lines).removeprefix(wider) + "\n"),
-            ]
+            words = f"\n{indent}".join(lines).removeprefix(wider)
+            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"{words}\n")]
         return Content.assemble(*parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,7 +48,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
         ("enter", "select", "Select"),  # while the widget beside the list has the focus
         ("down,ctrl+n", "move(1)", "Down"),
         ("up,ctrl+p", "move(-1)", "Up"),
@@ -92,8 +91,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     def describe(self, row: Row | None) -> Content:
         return Content("Nothing matches." if row is None else "")
 
+    def choose(self, row: Row) -> object:
+        return self.dismiss(row)  # type: ignore[arg-type]
+
     def action_select(self) -> None:
-        self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
+        self.act_on_chosen(self.choose)
 
     def find(self) -> None:
         self.fill(0)
@@ -229,8 +231,8 @@ class CommandPalette(ListScreen[str | None, Command]):
     def describe(self, row: Command | None) -> Content:
         return Content(row.help) if row else super().describe(row)
 
-    def action_select(self) -> None:
-        self.act_on_chosen(lambda row: self.dismiss(row.action))
+    def choose(self, row: Command) -> None:
+        self.dismiss(row.action)
 
 
 _MODEL_WIDTH = 26
@@ -247,7 +249,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         used: Sequence[str],
         access: Mapping[str, Any],
     ) -> None:
-        """present: empty for none. The other arguments are those of `found_models`."""
+        """present: the current model, or empty. The others: arguments of `found_models`."""
         super().__init__()
         self._current = present
         self._known = [*([(present, "chosen now")] if present else []), *chosen], used
@@ -274,11 +276,11 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self.fill()
 
     def find_rows(self, typed: str) -> Sequence[ModelChoice]:
-        found = [
-            model
-            for model in self._models
-            if matches_words(typed, f"{model.spec} {model.about} {model.problem}")
-        ]
+
+        def matches(model: ModelChoice) -> bool:
+            return matches_words(typed, f"{model.spec} {model.about} {model.problem}")
+
+        found = list(filter(matches, self._models))
         found.sort(key=lambda model: not model.spec.startswith(typed))
         if typed and all(model.spec != typed for model in self._models):
             found.append(ModelChoice(typed, "as typed"))
@@ -298,18 +300,13 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             return Content("")
         return Content.styled(plain(row.problem or row.about), "$bad" if row.problem else "")
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._use)
-
     @work(exclusive=True)
-    async def _use(self, row: ModelChoice) -> None:
+    async def choose(self, row: ModelChoice) -> None:
         if row.is_provider and not row.problem:
             self.set_text(row.spec)
             return
-        problem = row.problem or await asyncio.to_thread(
-            availability_problem, row.spec, self._access
-        )
-        if problem:
+        find = partial(availability_problem, row.spec, self._access)
+        if problem := row.problem or await asyncio.to_thread(find):
             self.show_status(problem)
         elif self.is_current:
             self.dismiss(row.spec)
@@ -360,11 +357,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def describe(self, row: KernelChoice | None) -> Content:
         return Content("" if row is None else plain(row.about))
 
-    def action_select(self) -> None:
-        if self.chosen == self._current:
+    def choose(self, row: KernelChoice) -> None:
+        if row == self._current:
             self.show_status("This kernel is in use.")
         else:
-            super().action_select()
+            self.dismiss(row)
 
 
 def choose_kernel(context: CommandContext, address: str) -> None:
@@ -396,30 +393,26 @@ def choose_kernel(context: CommandContext, address: str) -> None:
     current = KernelChoice("here", "here", f"{version}, {info.executable}")
     if info.host:
         current = KernelChoice("address", info.host, version)
-    ask(context.app, KernelPicker(current, lambda: _other_kernels(info, recent)), chosen)
+    ask(context.app, KernelPicker(current, lambda: list(_other_kernels(info, recent))), chosen)
 
 
-def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
-    found = [KernelChoice("here", "here", "this machine")]
+def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> Iterator[KernelChoice]:
+    yield KernelChoice("here", "here", "this machine")
     if not info.host:
-        found += [
-            KernelChoice("python", each.path, "an environment of this machine")
-            for each in find_environments(Path(info.cwd), info.executable)
-        ]
+        for each in find_environments(Path(info.cwd), info.executable):
+            yield KernelChoice("python", each.path, "an environment of this machine")
     for local in waiting_kernels():
         if not local.has_host:
             state = f"runs cell {local.cell}" if local.cell else "idle"
-            found.append(KernelChoice("session", local.session, f"{state}: opens its session"))
-    found += [
-        KernelChoice("session", each.session, f"on {each.station.label}: opens its session")
-        for each in waiting_remote_kernels()
-    ]
+            yield KernelChoice("session", local.session, f"{state}: opens its session")
+    for remote in waiting_remote_kernels():
+        about = f"on {remote.station.label}: opens its session"
+        yield KernelChoice("session", remote.session, about)
     if find_spec("jupyter_client") is not None:
-        found += [
-            KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
-            for name in find_kernelspecs()
-        ]
-    return found + [KernelChoice("address", address, "used before") for address in recent]
+        for name in find_kernelspecs():
+            yield KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
+    for address in recent:
+        yield KernelChoice("address", address, "used before")
 
 
 PAUSE = 0.05

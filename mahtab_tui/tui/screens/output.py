@@ -84,15 +84,12 @@ class SavingScreen(OutputScreen):
         self._folder = folder
 
     def save(self, name: str, content: bytes) -> None:
-
         def chosen(entered: str) -> None:
-            path, viewer = self._folder / os.path.expanduser(entered), self.viewer
-            self.fetcher.ask(
-                "save",
-                lambda: write_new_file(path, content),
-                lambda path: viewer.show_status(Content(plain(f"Saved to {path}"))),
-                viewer.fail,
-            )
+            write = partial(write_new_file, self._folder / os.path.expanduser(entered), content)
+            self.fetcher.ask("save", write, saved, self.viewer.fail)
+
+        def saved(path: Path) -> None:
+            self.viewer.show_status(Content(plain(f"Saved to {path}")))
 
         ask(self.app, Prompt("Save to the file", name), chosen)
 
@@ -230,12 +227,8 @@ class FramesScreen(OutputScreen):
         location = f"line {frame.line or '?'} of {one_line(frame.file)}"
         self.set_title(f"Error of cell {self._cell}  ·  {location}")
         self._variables.show(self._variables_subject())
-        self.fetcher.ask(
-            "code",
-            lambda: read_code(frame, self._code_of),
-            self._show,
-            lambda problem: self._show(Code("", None), problem),
-        )
+        fail = partial(self._show, Code("", None))
+        self.fetcher.ask("code", partial(read_code, frame, self._code_of), self._show, fail)
 
     def _show(self, code: Code, problem: str = "") -> None:
         line, marked = self._all_frames[self._index].line, range(0)
@@ -312,11 +305,7 @@ class PicturesScreen(SavingScreen):
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(
-        self,
-        cell: int,
-        pictures: Sequence[tuple[str, str]],
-        client: InspectorClient,
-        folder: Path,
+        self, cell: int, pictures: Sequence[tuple[str, str]], client: InspectorClient, folder: Path
     ) -> None:
         super().__init__(client, folder)
         self._cell = cell

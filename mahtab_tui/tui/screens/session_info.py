@@ -47,12 +47,12 @@ class ReportScreen(TextDialog):
         self.call_after_refresh(self._ask)
 
     def _ask(self) -> None:
-        Fetcher(self).ask(
-            "report",
-            partial(self._report, self.text.size.width),
-            self.text.update,
-            lambda sentence: self.text.update(Content.styled(one_line(sentence), "$bad")),
-        )
+
+        def fail(sentence: str) -> None:
+            self.text.update(Content.styled(one_line(sentence), "$bad"))
+
+        report = partial(self._report, self.text.size.width)
+        Fetcher(self).ask("report", report, self.text.update, fail)
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
@@ -182,9 +182,7 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("ctrl+r", "restart", "Start"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "restart", "Start")]
     heading_text = "MCP servers"
     hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
     placeholder = "type to filter servers and tools"
@@ -218,15 +216,14 @@ class ServersScreen(ListScreen[None, ServerState]):
         return [] if self._servers is None else list(self._servers.states.values())
 
     def find_rows(self, typed: str) -> Sequence[ServerState]:
-        return [
-            state
-            for state in self._states
-            if typed.lower() in state.python.lower() or self._matching(state, typed)
-        ]
+        def matches(state: ServerState) -> bool:
+            return typed.lower() in state.python.lower() or bool(self._matching(state, typed))
+
+        return list(filter(matches, self._states))
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
-        about = " · ".join(part for part in (row.phase, known, self._one_line(row.about)) if part)
+        about = " · ".join(filter(None, (row.phase, known, self._one_line(row.about))))
         return Content.assemble(_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
 
     def describe(self, row: ServerState | None) -> Content:
@@ -236,10 +233,8 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._tools.update(self._server_tools(row))
         why = (f"\n{self._one_line(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
         if row.login:
-            why = (
-                f"\nIt waits for your login: open {row.login} in a browser on this machine.",
-                "$moon",
-            )
+            login = f"\nIt waits for your login: open {row.login} in a browser on this machine."
+            why = (login, "$moon")
         return Content.assemble((self._one_line(row.where), "$muted"), why)
 
     def _one_line(self, text: str) -> str:
@@ -250,31 +245,24 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def _server_tools(self, state: ServerState) -> Content:
         if not state.revision:
-            return Content.styled(
-                "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
-                "$muted",
-            )
+            known = "Its tools are known once it has started"
+            started = "it starts when a tool is used or you press Ctrl+R."
+            return Content.styled(f"{known}: {started}", "$muted")
         wires = self._matching(state, self.typed) or list(state.tools)
         parts: list[Content] = []
         for tool in map(state.tools.__getitem__, wires[:_SHOWN]):
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
-            summary = self._one_line(tool.summary)
-            parts.append(
-                Content.assemble(
-                    (tool.name, "bold"),
-                    self._one_line(tool.written),
-                    reads,
-                    (f"\n  {summary}" if summary else "", "$muted"),
-                )
-            )
+            if summary := self._one_line(tool.summary):
+                summary = f"\n  {summary}"
+            call = (tool.name, "bold"), self._one_line(tool.written)
+            parts.append(Content.assemble(*call, reads, (summary, "$muted")))
         if (more := len(wires) - _SHOWN) > 0:
             parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
         return Content("\n").join(parts)
 
-    def action_select(self) -> None:
-        if (state := self.chosen) is not None:
-            messages = self._mask(state.messages.text) or "It has written nothing."
-            self._show_messages(f"Messages of {state.python}", messages)
+    def choose(self, row: ServerState) -> None:
+        messages = self._mask(row.messages.text) or "It has written nothing."
+        self._show_messages(f"Messages of {row.python}", messages)
 
     def action_restart(self) -> None:
         self.app.run_worker(self._restart())  # continues when the screen is closed

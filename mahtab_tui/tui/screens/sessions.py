@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 
@@ -21,13 +21,7 @@ from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
-from mahtab_tui.store.session_index import (
-    LONGEST_TITLE,
-    catch_up,
-    day,
-    preview,
-    rename_session,
-)
+from mahtab_tui.store.session_index import LONGEST_TITLE, catch_up, day, preview, rename_session
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
@@ -42,12 +36,12 @@ if TYPE_CHECKING:
 
 class PreviewTranscript(TranscriptView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "walk(-1)", "Up", show=False),
-        Binding("down", "walk(1)", "Down", show=False),
-        Binding("pageup", "page_up", "Page up", show=False),
-        Binding("pagedown", "page_down", "Page down", show=False),
-        Binding("home", "scroll_home", "First", show=False),
-        Binding("end", "scroll_end", "Last", show=False),
+        ("up", "walk(-1)"),
+        ("down", "walk(1)"),
+        ("pageup", "page_up"),
+        ("pagedown", "page_down"),
+        ("home", "scroll_home"),
+        ("end", "scroll_end"),
     ]
 
 
@@ -100,12 +94,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
     placeholder = "type to search · Tab reads · Esc leaves"
 
     def __init__(
-        self,
-        database: Path,
-        current: str,
-        project: str,
-        *,
-        switch_problem: str = "",
+        self, database: Path, current: str, project: str, *, switch_problem: str = ""
     ) -> None:
         """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()
@@ -144,7 +133,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             cursor = ids.index(wanted) if wanted in ids else None
         self._result = found
         super().show_found(found.found.hits, cursor)
-        self.show_count(self._count(found))
+        self.show_count(self._count(found.found))
         if self._unindexed:
             self.call_later(self._index_more)
 
@@ -152,15 +141,13 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if not self._searching:
             self.find(None)
 
-    def _count(self, answer: ListResult) -> str:
-        shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
+    def _count(self, found: Found) -> str:
+        shown = f"{len(found.hits):,}"
         if self._unindexed:
-            return f"{shown:,} found · {self._unindexed:,} still being read"
-        if wanted_words(self.typed):
-            return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        if answer.found.more:
-            return f"the newest {shown:,} {scope}"
-        return f"{shown:,} {scope}"
+            return f"{shown} found · {self._unindexed:,} still being read"
+        newest = "the newest " if found.more else ""
+        searched = " found" if wanted_words(self.typed) else ""
+        return f"{newest}{shown}{searched} {'in all folders' if self._all else 'in this folder'}"
 
     def line(self, row: Hit, width: int) -> Content:
         session, when = row.session, day(row.session)
@@ -191,23 +178,14 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed
-            self.fetcher.ask(
-                "preview",
-                partial(preview, self._database, session.id, row.record),
-                self._preview.show,
-                self.show_status,
-                pause=PAUSE,
-            )
+            read = partial(preview, self._database, session.id, row.record)
+            self.fetcher.ask("preview", read, self._preview.show, self.show_status, pause=PAUSE)
         here = "this session" if session.id == self._current else ""
         if not here and (holder := self._holder(row)) is not None:
             here = f"open: {holder.sentence_part()}"
         facts = self._result.waiting.get(session.id, "")
-        parts = (
-            here,
-            f"its kernel: {facts} (F7 stops it)" if facts else "",
-            session.id,
-            session.project,
-        )
+        kernel = f"its kernel: {facts} (F7 stops it)" if facts else ""
+        parts = (here, kernel, session.id, session.project)
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
@@ -222,19 +200,15 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self.show_count("looking…")
         self.find(pause=0)
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._resume)
-
-    def _resume(self, hit: Hit) -> None:
-        holder = self._holder(hit)
-        if hit.session.id == self._current:
+    def choose(self, row: Hit) -> None:
+        holder = self._holder(row)
+        if row.session.id == self._current:
             self.show_status("You are in this session.")
         elif holder is not None and not self._switch_problem:
-            self.show_status(
-                f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
-            )
+            advice = "Close it there first, or copy it with F5."
+            self.show_status(f"It is open: {holder.sentence_part()}. {advice}")
         else:
-            self._go_to(hit.session.id)
+            self._go_to(row.session.id)
 
     def rename(self, hit: Hit) -> None:
         def named(title: str) -> None:
@@ -247,25 +221,18 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
-        confirm(
-            self.app,
-            f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?',
-            lambda: self._do(partial(remove_session, hit.session), "Deleted."),
-            yes="Delete",
-            no="Keep",
-        )
+        title = one_line(hit.session.heading)[:LONGEST_TITLE]
+        question = f'Delete the session "{title}" and its variables for good?'
+        remove = partial(self._do, partial(remove_session, hit.session), "Deleted.")
+        confirm(self.app, question, remove, yes="Delete", no="Keep")
 
     def stop_kernel(self, hit: Hit) -> None:
         if hit.session.id not in self._result.waiting:
             self.show_status("This session has no kernel in the background.")
             return
-        confirm(
-            self.app,
-            "Stop the kernel of this session, with the cell that it runs?",
-            lambda: self._do(partial(stop_detached_kernel, hit.session.id)),
-            yes="Stop",
-            no="Keep",
-        )
+        question = "Stop the kernel of this session, with the cell that it runs?"
+        stop = partial(self._do, partial(stop_detached_kernel, hit.session.id))
+        confirm(self.app, question, stop, yes="Stop", no="Keep")
 
     def fork(self, hit: Hit) -> None:
         """Copy the session; with the focus in the preview, only the part before the marked
@@ -274,9 +241,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
             if marked is None:
-                self.show_status(
-                    "Mark a cell, a question or an answer: the copy contains everything before it."
-                )
+                advice = "Mark a cell, a question or an answer"
+                self.show_status(f"{advice}: the copy contains everything before it.")
                 return
             entry = marked.key
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -81,7 +80,7 @@ def theme_names() -> list[str]:
 
 
 def _commands() -> list[str]:
-    return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
+    return [command.id for command in (*COMMANDS, *PANE_COMMANDS)]
 
 
 def _require_known(key: str, name: str, names: Collection[str], what: str) -> None:
@@ -93,8 +92,6 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 
 class EditSetting(Dialog[str | None]):
     """Returns a valid value; an empty one removes the setting from the file."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
         super().__init__()
@@ -108,9 +105,8 @@ class EditSetting(Dialog[str | None]):
             yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
             yield LineInput(self._value, compact=True, password=self._secret)
             yield Static(classes="setting-wrong", markup=False)
-            yield Static(
-                "Enter saves · empty unsets it · Esc cancels", classes="quiet", markup=False
-            )
+            keys = "Enter saves · empty unsets it · Esc cancels"
+            yield Static(keys, classes="quiet", markup=False)
 
     @on(Input.Changed)
     def _changed(self) -> None:
@@ -178,11 +174,10 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             self.fill()
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
-        found = [
-            entry
-            for entry in self._entries
-            if matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
-        ]
+        def matches(entry: SettingEntry) -> bool:
+            return matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
+
+        found = filter(matches, self._entries)
         return sorted(found, key=lambda each: not each.key.startswith(typed.lower()))
 
     def line(self, row: SettingEntry, width: int) -> Content:
@@ -205,10 +200,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         origin = plain(f"From: {short_path(row.origin.text, self._project)}")
         return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._edit)
-
-    def _edit(self, row: SettingEntry) -> None:
+    def choose(self, row: SettingEntry) -> None:
         key, present = row.key, "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):

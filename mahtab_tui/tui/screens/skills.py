@@ -16,12 +16,7 @@ from mahtab_tui.knowledge.library import (
     SkillNotFound,
     SkillsBudgetExceeded,
 )
-from mahtab_tui.knowledge.skills import (
-    Skill,
-    instructions_text,
-    skill_texts,
-    trust_texts,
-)
+from mahtab_tui.knowledge.skills import Skill, instructions_text, skill_texts, trust_texts
 from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
@@ -49,8 +44,7 @@ class MarkdownPreview(RowsView, can_focus=True):
 
     def show(self, source: str) -> None:
         if (more := len(source) - LONGEST) > 0:
-            rest = f"*… {more:,} characters more.*"
-            source = f"{source[:LONGEST]}\n\n{rest}"
+            source = f"{source[:LONGEST]}\n\n*… {more:,} characters more.*"
         if source != self.rows.source:
             self.rows.source = source
             self.scroll_to(y=0, animate=False, force=True)
@@ -138,9 +132,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         elif row.broken:
             mark = ("✗ ", "$bad")
         name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
-        return Content.assemble(
-            mark, f"{name:<{self._names}}  ", (state, "$warning"), (description, "$muted")
-        )
+        name = f"{name:<{self._names}}  "
+        return Content.assemble(mark, name, (state, "$warning"), (description, "$muted"))
 
     def describe(self, row: SkillRow | None) -> Content:
         if row is None:
@@ -154,11 +147,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
 
-    def action_select(self) -> None:
-        self.act_on_chosen(self._load_or_unload)
-
     @work
-    async def _load_or_unload(self, row: SkillRow) -> None:
+    async def choose(self, row: SkillRow) -> None:
         if row.broken:
             self.show_status("This file cannot be used: see what is wrong with it.")
             return
@@ -178,10 +168,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        texts = {
-            **await asyncio.to_thread(skill_texts, skill),
-            skill.file: instructions_text(skill),
-        }
+        others = await asyncio.to_thread(skill_texts, skill)
+        texts = {**others, skill.file: instructions_text(skill)}
 
         def trust() -> None:
             try:
@@ -198,6 +186,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
 
 
 def _display_path(file: Path | None, project: Path) -> str:
-    if file is None or file.is_relative_to(resource_folder("skills")):
-        return "" if file is None else "bundled with the program"
-    return short_path(str(file), project)
+    if file is None:
+        return ""
+    bundled = file.is_relative_to(resource_folder("skills"))
+    return "bundled with the program" if bundled else short_path(str(file), project)

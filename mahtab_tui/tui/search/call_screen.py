@@ -105,8 +105,8 @@ class CallRows:
             return row
         mark, role = MARKS[child.state]
         words = f" {one_line(child.query)}  {one_line(child.answer)}"
-        style = getattr(self._palette, role)
-        return Row([(mark, style), (fit_text(words, self._width - 1), self._palette.text)])
+        text = fit_text(words, self._width - 1), self._palette.text
+        return Row([(mark, getattr(self._palette, role)), text])
 
     def update(self) -> None:
         node, rows = self._node, list[CallRow]()
@@ -183,11 +183,8 @@ class CallRows:
             grounds = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
             yield CallRow(Row([(grounds, palette.muted)], style))
         for start, end in node.rests_on[:LONGEST_POSITION]:
-            words = [
-                ("  → ", palette.moon),
-                (f"{start:,}–{end:,}", palette.text),
-                (f"   {end - start:,} characters", palette.muted),
-            ]
+            place, size = f"{start:,}–{end:,}", f"   {end - start:,} characters"
+            words = [("  → ", palette.moon), (place, palette.text), (size, palette.muted)]
             yield CallRow(Row(words, style), span=(start, end))
         yield CallRow(Row())
 
@@ -206,8 +203,8 @@ class CallPane(RowsView, can_focus=True):
     bars = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next_link(1)", "Next place or call", show=False),
-        Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
+        ("tab", "next_link(1)"),
+        ("shift+tab", "next_link(-1)"),
     ]
 
     @dataclass
@@ -279,12 +276,9 @@ class CallPane(RowsView, can_focus=True):
 def crumbs(node: SearchNode, now: float) -> Content:
     mark, role = glyph(node, now)
     state = "failed" if node.state == "error" else node.state
-    return Content.assemble(
-        ("◐ ", "$moon"),
-        ("call " + node.id.replace(".", " › "), "$muted"),
-        "   ",
-        (f"{mark} {state}{', cut off' * node.cut}", f"${role}"),
-    )
+    call = ("call " + node.id.replace(".", " › "), "$muted")
+    shown = (f"{mark} {state}{', cut off' * node.cut}", f"${role}")
+    return Content.assemble(("◐ ", "$moon"), call, "   ", shown)
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
@@ -303,8 +297,8 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 class TextRows(LongTextView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
-        Binding("n", "next(False)", "Next", show=False),
-        Binding("N,shift+n", "next(True)", "Previous", show=False),
+        ("n", "next(False)"),
+        ("N,shift+n", "next(True)"),
     ]
 
     def __init__(self, source: Text, spans: Sequence[TextSpan]) -> None:
@@ -359,9 +353,7 @@ class TextRows(LongTextView, can_focus=True):
 
 
 class TextPane(Vertical):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
 
     def __init__(self, source: Text | None, spans: Sequence[TextSpan]) -> None:
         """source: None if the text is no longer in memory."""
@@ -418,19 +410,18 @@ class NodeScreen(Dialog[None], NodeActions):
     ]
 
     def __init__(
-        self,
-        chosen: CallSelection,
-        control: SearchControl,
-        clock: Callable[[], float] = time.time,
+        self, chosen: CallSelection, control: SearchControl, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
         source = None
+
+        def read(start: int, end: int) -> str:
+            return control.text(tree.id, start, end) or ""
+
         if tree.root is not None and control.text(tree.id, 0, 1) is not None:
-            source = PagedText(
-                lambda start, end: control.text(tree.id, start, end) or "", tree.root.chars
-            )
+            source = PagedText(read, tree.root.chars)
         self._call_pane = CallPane(node)
         self._text = TextPane(source, node.spans)
         self._clock = clock

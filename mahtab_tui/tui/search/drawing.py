@@ -11,13 +11,7 @@ from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import (
-    STATES,
-    FanOut,
-    SearchNode,
-    State,
-    UsageSum,
-)
+from mahtab_tui.search.node import STATES, FanOut, SearchNode, State, UsageSum
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -162,13 +156,12 @@ class Drawing:
             case "node":
                 return self._node(line, now)
             case "totals":
-                words = [
-                    format_count(tree.used.calls, "call"),
-                    f"{short_number(tree.used.tokens)} tok",
-                    short_cost(tree.used),
-                    f"depth {tree.depth}",
-                ]
-                return self._indented(" · ".join(filter(None, words)), palette.muted)
+                used = tree.used
+                tokens = f"{short_number(used.tokens)} tok"
+                words = [format_count(used.calls, "call"), tokens, short_cost(used)]
+                words = [*filter(None, words), f"depth {tree.depth}"]
+                totals = fit_text(" · ".join(words), self.width - 2)
+                return [("  ", Style()), (totals, palette.muted)]
             case "answer":
                 return self._answer(line.node)
             case "gap":
@@ -179,9 +172,6 @@ class Drawing:
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
-
-    def _indented(self, text: str, style: Style) -> list[Span]:
-        return [("  ", Style()), (fit_text(text, self.width - 2), style)]
 
     def _root(self, line: CallLine, now: float) -> list[Span]:
         node, palette = line.node, self.palette
@@ -196,12 +186,7 @@ class Drawing:
         node, palette = line.node, self.palette
         mark, role = glyph(node, now)
         arrow = self._arrow(line)
-        left: list[Span] = [
-            (line.prefix, palette.hairline),
-            arrow,
-            (mark, self.style(role)),
-            (" ", Style()),
-        ]
+        left = [(line.prefix, palette.hairline), arrow, (mark, self.style(role)), (" ", Style())]
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
             node.turn_label(turn, "{}/{}").removesuffix(" call"),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.reactive import var
 from textual.widget import Widget
@@ -135,10 +135,9 @@ class CallTree:
         open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
-        if open:
-            parts = [batch.slots[index] for index in sorted(batch.slots)]
-            for part in parts:
-                yield from self._node(tree, part, below, last=part is parts[-1])
+        slots = sorted(batch.slots.items()) if open else ()
+        for index, part in slots:
+            yield from self._node(tree, part, below, last=index == slots[-1][0])
 
     @property
     def cursor(self) -> int:
@@ -231,8 +230,8 @@ MANY_LINES = 200
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
-        Binding("left", "collapse", "Collapse", show=False),
-        Binding("right", "expand", "Expand", show=False),
+        ("left", "collapse"),
+        ("right", "expand"),
     ]
 
     head = 1
@@ -259,7 +258,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             return
         self._tick_if_needed()
         # With many lines, the layout is updated at the frame rate, not for every record.
-        if self._ticking is None or len(self._view.lines) < MANY_LINES:
+        if self.auto_refresh is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
         self.refresh_changed()
 
@@ -309,7 +308,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def _tick_if_needed(self) -> None:
         self.tick_while(any(not tree.finished for tree in self.trees))
 
-    def tick(self) -> None:
+    def automatic_refresh(self) -> None:
         self._arrange_if_needed()
         self.refresh_changed()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +21,19 @@ SYSTEM = "You answer with one Python code block that prints the answer. pandas i
 
 _BLOCK = re.compile(r"```(?:python|py)?[^\S\n]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _MOST_WRITTEN = 1_500
-"""Tokens of an answer: a model at temperature 0 may repeat itself without end."""
+"""Tokens of an answer, because a model at temperature 0 may repeat itself without end."""
 _MOST_SHOWN = 4_000
 """Characters of an output."""
 
 
 def describe(files: Sequence[Path]) -> str:
     """Describe tables to a model: name, types of the columns, and the first rows."""
-    parts = []
     with pd.option_context("display.width", 200, "display.max_columns", 40):
-        for file in files:
-            table = pd.read_csv(file)
-            parts.append(
-                f"{file.stem}.dtypes:\n{table.dtypes}\n\n{file.stem}.head(3):\n{table.head(3)}\n"
-            )
-    return "\n".join(parts)
+        return "\n".join(
+            f"{file.stem}.dtypes:\n{table.dtypes}\n\n{file.stem}.head(3):\n{table.head(3)}\n"
+            for file in files
+            for table in [pd.read_csv(file)]
+        )
 
 
 def complete(url: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -49,19 +46,13 @@ def complete(url: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def run_block(code: str, files: Sequence[Path], seconds: float) -> tuple[str, str]:
-    """Run code in a new process in which the tables are loaded; return its output, and the error's
-    last line."""
+    """Run code in a new process with the tables; return its output and the error's last line."""
     loading = [f"{file.stem} = pd.read_csv({str(file)!r})" for file in files]
-    script = "\n".join(
-        ["import pandas as pd", *loading, f"exec(compile({code!r}, '<block>', 'exec'))"]
-    )
+    running = f"exec(compile({code!r}, '<block>', 'exec'))"
+    command = [sys.executable, "-c", "\n".join(["import pandas as pd", *loading, running])]
     try:
         done = subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
+            command, capture_output=True, text=True, errors="replace", timeout=seconds
         )
     except subprocess.TimeoutExpired:
         return "", f"TimeoutError: the code ran longer than {seconds:g} s"
@@ -69,10 +60,10 @@ def run_block(code: str, files: Sequence[Path], seconds: float) -> tuple[str, st
     return done.stdout[:_MOST_SHOWN].strip(), error
 
 
-class BaselineTalk:
-    """Keeps its messages: each block, and its output as words of the user."""
+class Baseline:
+    """One conversation at temperature 0: the output of each block becomes words of the user."""
 
-    def __init__(self, url: str, model: str, files: Sequence[Path], seconds: float) -> None:
+    def __init__(self, url: str, model: str, seconds: float, files: Sequence[Path]) -> None:
         self._url, self._model, self._files, self._seconds = url, model, files, seconds
         self._messages: list[dict[str, str]] = [{"role": "system", "content": SYSTEM}]
         self._tables = describe(files)
@@ -81,12 +72,8 @@ class BaselineTalk:
         text = question if len(self._messages) > 1 else f"{self._tables}\n{question}"
         self._messages.append({"role": "user", "content": text})
         outcome, began = Outcome(calls=1, transcript=[("question", text)]), time.perf_counter()
-        body = {
-            "model": self._model,
-            "messages": self._messages,
-            "temperature": 0,
-            "max_tokens": _MOST_WRITTEN,
-        }
+        body: dict[str, Any] = {"model": self._model, "messages": self._messages}
+        body |= {"temperature": 0, "max_tokens": _MOST_WRITTEN}
         try:
             self._take(complete(self._url, body, self._seconds), outcome)
         except (OSError, ValueError, LookupError) as error:
@@ -97,14 +84,11 @@ class BaselineTalk:
     def _take(self, reply: dict[str, Any], outcome: Outcome) -> None:
         words = str(reply["choices"][0]["message"]["content"])
         usage = reply.get("usage") or {}
-        outcome.read, outcome.written = (
-            usage.get("prompt_tokens", 0),
-            usage.get("completion_tokens", 0),
-        )
+        outcome.read = usage.get("prompt_tokens", 0)
+        outcome.written = usage.get("completion_tokens", 0)
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        outcome.cached = (
-            (reply.get("timings") or {}).get("cache_n", 0) if cached is None else cached
-        )
+        timed = (reply.get("timings") or {}).get("cache_n", 0)
+        outcome.cached = timed if cached is None else cached
         if len(self._messages) > 2:
             outcome.later_read, outcome.later_cached = outcome.read, outcome.cached
         outcome.transcript.append(("answer", words))
@@ -119,16 +103,3 @@ class BaselineTalk:
         outcome.failure = error
         outcome.transcript.append(("output", outcome.answer))
         self._messages.append({"role": "user", "content": f"It printed: {outcome.answer}"})
-
-
-class Baseline:
-    """One call for each question, at temperature 0."""
-
-    name = "baseline"
-
-    def __init__(self, url: str, model: str, seconds: float) -> None:
-        self._url, self._model, self._seconds = url, model, seconds
-
-    @contextlib.contextmanager
-    def open(self, files: Sequence[Path]) -> Iterator[BaselineTalk]:
-        yield BaselineTalk(self._url, self._model, files, self._seconds)

@@ -16,12 +16,13 @@ _ANSWER = re.compile(r"@(\w+)\[(.*?)\]")
 def share_right(answer: str, labels: dict[str, str]) -> float:
     """Return the share of the values that an answer states, each exactly or as an equal number."""
     found = dict(_ANSWER.findall(answer))
-    return sum(_is_equal(found.get(name), value) for name, value in labels.items()) / len(labels)
+    right = [_is_equal(found.get(name, ""), value) for name, value in labels.items()]
+    return sum(right) / len(labels)
 
 
-def _is_equal(found: str | None, value: str) -> bool:
-    if found is None or found == value:
-        return found == value
+def _is_equal(found: str, value: str) -> bool:
+    if found == value:
+        return True
     try:
         return abs(float(found) - float(value)) < 1e-6
     except ValueError:
@@ -29,11 +30,9 @@ def _is_equal(found: str | None, value: str) -> bool:
 
 
 def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]], int]:
-    """Return each so-manieth question, and how many are skipped because their table is missing.
-    work: for the tables."""
-    labels = {
-        each["id"]: dict(each["common_answers"]) for each in _lines(folder / "da-dev-labels.jsonl")
-    }
+    """Return every n-th question, and the number of those without a table. work: for the tables."""
+    labelled = _lines(folder / "da-dev-labels.jsonl")
+    labels = {each["id"]: dict(each["common_answers"]) for each in labelled}
     items, skipped = [], 0
     for asked in _lines(folder / "da-dev-questions.jsonl")[::every]:
         table = folder / "da-dev-tables" / asked["file_name"]
@@ -45,9 +44,7 @@ def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()
-    ]
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
 
 
 def _copy(table: Path, work: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Questions as the bench asks them: with their files, and a score for each answer."""
+"""Questions with their files, and a score for each answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from tests.benchmarks.answers.tables import read_tables, write_tables
 
 @dataclass(frozen=True)
 class Item:
-    """A question, and how to score its answer."""
-
     name: str
     kind: str
     text: str
     files: Sequence[Path]
     expected: str
-    """As a person reads it."""
     score: Callable[[Outcome], float]
     """From 0 to 1, which is right."""
 
@@ -29,9 +26,7 @@ def own_items(
     folder: Path, conversations: Sequence[Conversation] = CONVERSATIONS
 ) -> list[list[Item]]:
     """Return our own questions, conversation by conversation. folder: for their tables."""
-    return [
-        [_item(question, folder) for question in conversation] for conversation in conversations
-    ]
+    return [[_item(question, folder) for question in each] for each in conversations]
 
 
 def _item(question: Question, folder: Path) -> Item:
@@ -54,8 +49,8 @@ def select(
     only: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[list[Item]]:
-    """Return the questions of a kind, or with these names, after the questions that they follow; no
-    more than so many."""
+    """Choose questions by kind or name, with the earlier ones of their conversations, up to a
+    limit."""
     chosen: list[list[Item]] = []
     left = sum(map(len, conversations)) if limit is None else limit
     for conversation in conversations:

@@ -1,13 +1,10 @@
-"""Programs that answer questions about tables, and what came of a question."""
+"""What came of a question."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 _ADJECTIVES = "above|corrected|first|given|last|previous|provided|python|same|second"
@@ -19,10 +16,9 @@ _SPEAKS_OF_CODE = re.compile(
 
 @dataclass
 class Outcome:
-    """The answer to a question, and its cost."""
+    """The answer to a question, and its cost in seconds, model calls and tokens."""
 
     answer: str = ""
-    """The final words."""
     codes: list[str] = field(default_factory=list)
     """The blocks that ran."""
     transcript: list[tuple[str, str]] = field(default_factory=list)
@@ -31,15 +27,14 @@ class Outcome:
     seconds: float = 0.0
     calls: int = 0
     read: int = 0
-    """Tokens, including those from the cache."""
     written: int = 0
     cached: int = 0
-    """Tokens read from the server's cache."""
+    """Read from the server's cache."""
     later_read: int = 0
-    """Tokens read by the calls after the first one of the conversation."""
+    """Read by the calls after the first one of the conversation."""
     later_cached: int = 0
     not_computed: int | None = None
-    """Figures of the answer that no code has computed; None if the program does not count them."""
+    """Figures of the answer that no code has computed, if the program counts them."""
 
     @property
     def repeated(self) -> int:
@@ -53,14 +48,4 @@ class Outcome:
 class Talk(Protocol):
     """A conversation over some tables."""
 
-    def ask(self, question: str) -> Outcome:
-        """Ask and wait."""
-
-
-class Program(Protocol):
-    """Answers questions."""
-
-    name: str
-
-    def open(self, files: Sequence[Path]) -> AbstractContextManager[Talk]:
-        """Begin a conversation in which each CSV file is a variable named after it."""
+    def ask(self, question: str) -> Outcome: ...

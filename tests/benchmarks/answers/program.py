@@ -1,5 +1,4 @@
-"""The program itself: a session without a screen, as in ``mahtab-tui ask --load FILE --approval
-auto``."""
+"""The program itself: a session as in ``mahtab-tui ask --load FILE --approval auto``."""
 
 from __future__ import annotations
 
@@ -27,19 +26,19 @@ _SOURCES = ("agent", "reflection", "summary")
 
 
 def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
-    """Count what the records of one question say. first: whether it is the first question of its
-    conversation."""
+    """Sum up the records of a question. first: whether it is the first of its conversation."""
     outcome = Outcome(not_computed=0)
+    show = outcome.transcript.append
     for record in seen:
         match record:
             case records.AssistantChat():
-                outcome.transcript.append(("answer", record.text))
+                show(("answer", record.text))
                 outcome.not_computed = sum(not figure.found for figure in record.figures or ())
             case records.AssistantReplIn():
                 outcome.codes.append(record.text)
-                outcome.transcript.append(("code", record.text))
+                show(("code", record.text))
             case records.AssistantReplOut():
-                outcome.transcript.append(("output", record.text))
+                show(("output", record.text))
             case records.Usage() if record.source in _SOURCES:
                 outcome.calls += 1
                 outcome.read += record.input_tokens
@@ -49,12 +48,12 @@ def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
                     outcome.later_read += record.input_tokens
                     outcome.later_cached += record.cache_read_tokens
             case records.Notice():
-                outcome.transcript.append((record.level, record.text))
+                show((record.level, record.text))
     return outcome
 
 
 class SessionTalk:
-    """Questions to one session."""
+    """Asks questions in one session."""
 
     def __init__(self, session: Session, collector: RecordList, seconds: float) -> None:
         self._session, self._collector, self._seconds = session, collector, seconds
@@ -81,27 +80,22 @@ class SessionTalk:
         return outcome
 
 
-class MahtabTui:
-    """One session with a kernel of its own for each conversation."""
-
-    name = "mahtab-tui"
-
-    def __init__(self, url: str, model: str, seconds: float) -> None:
-        self._settings = load_settings(
-            model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable
-        )
-        self._seconds = seconds
-
-    @contextlib.contextmanager
-    def open(self, files: Sequence[Path]) -> Iterator[SessionTalk]:
-        session = Session(self._settings, process_kernel(self._settings), HeadlessFrontend())
-        collector = RecordList()
-        session.log.addHandler(collector)
-        try:
-            session.start_kernel()
-            for file in inspect_files(files):
-                if not session.cell_thread.load(file):
-                    raise SystemExit(f"{file.path} could not be loaded.")
-            yield SessionTalk(session, collector, self._seconds)
-        finally:
-            session.close()
+@contextlib.contextmanager
+def open_session(
+    url: str, model: str, seconds: float, files: Sequence[Path]
+) -> Iterator[SessionTalk]:
+    """Open a session with a kernel in which each CSV file is a variable named after it."""
+    settings = load_settings(
+        model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable
+    )
+    session = Session(settings, process_kernel(settings), HeadlessFrontend())
+    collector = RecordList()
+    session.log.addHandler(collector)
+    try:
+        session.start_kernel()
+        for file in inspect_files(files):
+            if not session.cell_thread.load(file):
+                raise SystemExit(f"{file.path} could not be loaded.")
+        yield SessionTalk(session, collector, seconds)
+    finally:
+        session.close()

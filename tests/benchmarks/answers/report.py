@@ -14,7 +14,7 @@ from tests.benchmarks.answers.outcome import Outcome
 
 @dataclass
 class Row(Outcome):
-    """The outcome of one question, scored."""
+    """The scored outcome of a question."""
 
     program: str = ""
     name: str = ""
@@ -29,33 +29,20 @@ class Row(Outcome):
 
 
 def make_row(program: str, item: Item, outcome: Outcome) -> Row:
-    """Score an outcome."""
-    return Row(
-        **vars(outcome),
-        program=program,
-        name=item.name,
-        kind=item.kind,
-        question=item.text,
-        expected=item.expected,
-        score=item.score(outcome),
-    )
+    row = Row(**vars(outcome), program=program, score=item.score(outcome))
+    row.name, row.kind, row.question, row.expected = item.name, item.kind, item.text, item.expected
+    return row
 
 
 def print_row(row: Row, *, verbose: bool) -> None:
     """Print a line of progress, or all that was asked and answered."""
+    verdict = "right" if row.right else "wrong"
     print(
-        f"{row.program:<11} {'right' if row.right else 'wrong':<6} {row.seconds:>6.1f} s  {row.kind}: {row.name}",
-        flush=True,
+        f"{row.program:<11} {verdict:<6} {row.seconds:>6.1f} s  {row.kind}: {row.name}", flush=True
     )
-    if verbose:
-        for what, text in (
-            ("question", row.question),
-            ("expected", row.expected),
-            ("answer", row.answer),
-            ("failure", row.failure),
-        ):
-            if text:
-                print(f"    {what}: " + text.strip().replace("\n", "\n        "), flush=True)
+    for what in ("question", "expected", "answer", "failure") if verbose else ():
+        if text := getattr(row, what):
+            print(f"    {what}: " + text.strip().replace("\n", "\n        "), flush=True)
 
 
 def _mean(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
@@ -64,6 +51,10 @@ def _mean(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
 
 def _total(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
     return lambda rows: f"{sum(map(get, rows)):,.0f}"
+
+
+def _median_seconds(rows: Sequence[Row]) -> float:
+    return statistics.median(row.seconds for row in rows)
 
 
 def _right(rows: Sequence[Row]) -> str:
@@ -85,9 +76,7 @@ def _not_computed(rows: Sequence[Row]) -> str:
 
 _FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
     "score, also for parts": lambda rows: f"{statistics.fmean(row.score for row in rows):.1%}",
-    "seconds a question, median": lambda rows: (
-        f"{statistics.median(row.seconds for row in rows):.1f}"
-    ),
+    "seconds a question, median": lambda rows: f"{_median_seconds(rows):.1f}",
     "seconds a question, mean": _mean(lambda row: row.seconds),
     "model calls a question": _mean(lambda row: row.calls),
     "code blocks a question": _mean(lambda row: len(row.codes)),
@@ -120,14 +109,12 @@ def _of_kind(kind: str) -> Callable[[Sequence[Row]], str]:
 
 
 def save(rows: Sequence[Row], file: Path) -> None:
-    """Write all rows as JSON."""
     file.write_text(
         json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False), encoding="utf-8"
     )
 
 
 def load(file: Path) -> list[Row]:
-    """Read rows that were saved."""
     saved = json.loads(file.read_text(encoding="utf-8"))
     known = [each.name for each in fields(Row)]
     try:
@@ -147,16 +134,13 @@ def print_changes(earlier: Sequence[Row], rows: Sequence[Row]) -> None:
     print(f"\nCompared with the earlier run, in {len(both)} questions of both:")
     for program in dict.fromkeys(new.program for _, new in both):
         pairs = [(old, new) for old, new in both if new.program == program]
-        seconds = [
-            statistics.median(row.seconds for row in side) for side in zip(*pairs, strict=True)
-        ]
+        was, now = zip(*pairs, strict=True)
         print(
-            f"{program}: {sum(old.right for old, _ in pairs)} -> {sum(new.right for _, new in pairs)} right, "
-            f"median {seconds[0]:.1f} -> {seconds[1]:.1f} s"
+            f"{program}: {sum(row.right for row in was)} -> {sum(row.right for row in now)} right, "
+            f"median {_median_seconds(was):.1f} -> {_median_seconds(now):.1f} s"
         )
         for old, new in pairs:
             if old.right != new.right:
-                print(
-                    f"  {'now right' if new.right else 'now wrong'}: {new.name} (expected {new.expected})"
-                )
+                verdict = "right" if new.right else "wrong"
+                print(f"  now {verdict}: {new.name} (expected {new.expected})")
                 print(f"    was: {old.answer[:200]!r}\n    is:  {new.answer[:200]!r}")

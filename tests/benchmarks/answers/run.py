@@ -1,4 +1,4 @@
-"""Asks the questions of a real model."""
+"""Asks a real model all questions."""
 
 from __future__ import annotations
 
@@ -8,39 +8,27 @@ import os
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from tests.benchmarks.answers import report
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items
 from tests.benchmarks.answers.items import Item, own_items, select
-from tests.benchmarks.answers.outcome import Program
-from tests.benchmarks.answers.program import MahtabTui
+from tests.benchmarks.answers.outcome import Talk
+from tests.benchmarks.answers.program import open_session
 from tests.benchmarks.answers.questions import KINDS
-from tests.benchmarks.answers.report import (
-    Row,
-    load,
-    make_row,
-    print_changes,
-    print_report,
-    print_row,
-    save,
-)
+from tests.benchmarks.answers.report import Row
 
-PROGRAMS: dict[str, type[Baseline] | type[MahtabTui]] = {
-    each.name: each for each in (Baseline, MahtabTui)
+PROGRAMS: dict[str, Callable[[str, str, float, Sequence[Path]], AbstractContextManager[Talk]]] = {
+    "baseline": lambda *given: nullcontext(Baseline(*given)),
+    "mahtab-tui": open_session,
 }
+"""Begin a conversation, given the address, the model, the seconds for an answer, and the files."""
 
-_PERSONAL = (
-    "MAHTAB_",
-    "ANTHROPIC_",
-    "CLAUDE",
-    "OPENAI_",
-    "OPENROUTER_",
-    "OTEL_",
-    "LANGSMITH_",
-    "XDG_",
-    "PYTHONSTARTUP",
+_PERSONAL = tuple(
+    "MAHTAB_ ANTHROPIC_ CLAUDE OPENAI_ OPENROUTER_ OTEL_ LANGSMITH_ XDG_ PYTHONSTARTUP".split()
 )
 """Beginnings of the names of variables with a person's own set-up."""
 
@@ -49,60 +37,31 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks answers", description="Judge answers with a real model."
     )
-    parser.add_argument(
-        "--url",
-        default="http://127.0.0.1:8080/v1",
-        help="an OpenAI-compatible server (default: %(default)s)",
-    )
-    parser.add_argument("--model", help="the model's name there (default: the first that it lists)")
-    parser.add_argument("--program", choices=list(PROGRAMS), help="ask only one of the programs")
-    parser.add_argument(
-        "--kind",
-        default="",
-        help=f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard",
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only this question; may be repeated",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N of them")
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=300.0,
-        help="most seconds for a question (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--dabench",
-        type=Path,
-        metavar="FOLDER",
-        help="InfiAgent-DABench's questions from examples/DA-Agent/data",
-    )
-    parser.add_argument(
-        "--every",
-        type=int,
-        default=8,
-        metavar="N",
-        help="every Nth question of DABench (default: %(default)s)",
-    )
-    parser.add_argument("--verbose", action="store_true", help="print questions and answers")
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all rows with code and answers"
-    )
-    parser.add_argument(
-        "--compare",
-        type=Path,
-        metavar="FILE",
-        help="say what has changed since a run that was written with --json",
-    )
+    add = parser.add_argument
+    server = "an OpenAI-compatible server (default: %(default)s)"
+    add("--url", default="http://127.0.0.1:8080/v1", help=server)
+    add("--model", help="the model's name there (default: the first that it lists)")
+    add("--program", choices=list(PROGRAMS), help="ask only one of the programs")
+    kinds = f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard"
+    add("--kind", default="", help=kinds)
+    only = "only this question; may be repeated"
+    add("--only", action="append", default=[], metavar="NAME", help=only)
+    add("--limit", type=int, metavar="N", help="only the first N of them")
+    seconds = "most seconds for a question (default: %(default)g)"
+    add("--seconds", type=float, default=300.0, help=seconds)
+    dabench = "InfiAgent-DABench's questions from examples/DA-Agent/data"
+    add("--dabench", type=Path, metavar="FOLDER", help=dabench)
+    every = "every Nth question of DABench (default: %(default)s)"
+    add("--every", type=int, default=8, metavar="N", help=every)
+    add("--verbose", action="store_true", help="print questions and answers")
+    add("--json", type=Path, metavar="FILE", help="write all rows with code and answers")
+    compare = "say what has changed since a run that was written with --json"
+    add("--compare", type=Path, metavar="FILE", help=compare)
     return parser
 
 
 class NoServer(Exception):
-    """No server answers; the message is a sentence."""
+    """No server answers."""
 
 
 def find_model(url: str, wanted: str | None = None) -> str:
@@ -126,15 +85,17 @@ def _isolate(folder: Path) -> None:
     os.chdir(folder / "work")
 
 
-def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str) -> Iterator[Row]:
+def ask_all(
+    program: str, conversations: Sequence[Sequence[Item]], url: str, model: str, seconds: float
+) -> Iterator[Row]:
     """Ask all questions, each conversation in a session of its own."""
     for conversation in conversations:
-        with program.open(conversation[0].files) as talk:
+        with PROGRAMS[program](url, model, seconds, conversation[0].files) as talk:
             for item in conversation:
                 outcome = talk.ask(item.text)
                 if outcome.failure:
                     find_model(url)
-                yield make_row(program.name, item, outcome)
+                yield report.make_row(program, item, outcome)
 
 
 def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
@@ -148,15 +109,15 @@ def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: l
         raise ValueError("no question is chosen")
     if skipped:
         print(f"{skipped} questions are skipped, because their tables are missing.")
-    # One program after the other: alternating, they would push each other out of the server's
-    # cache.
+    # Not in turns, because they would push each other out of the server's cache.
     for name in [options.program] if options.program else PROGRAMS:
-        program = PROGRAMS[name](options.url, model, options.seconds)
-        for row in ask_all(program, conversations, options.url):
+        for row in ask_all(name, conversations, options.url, model, options.seconds):
             rows.append(row)
-            print_row(row, verbose=options.verbose)
+            report.print_row(row, verbose=options.verbose)
             if options.json is not None:
-                save(rows, options.json)  # a run takes long: nothing is lost if it ends early
+                report.save(
+                    rows, options.json
+                )  # a run takes long: nothing is lost if it ends early
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -170,7 +131,7 @@ def main(arguments: Sequence[str]) -> None:
     before, problem = Path.cwd(), ""
     try:
         model = find_model(options.url, options.model)
-        earlier = load(options.compare) if options.compare else []
+        earlier = report.load(options.compare) if options.compare else []
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _isolate(Path(folder))
             _ask_programs(options, model, Path(folder), rows)
@@ -184,8 +145,8 @@ def main(arguments: Sequence[str]) -> None:
         os.chdir(before)
     if rows:
         print(f"\n{model} at {options.url}")
-        print_report(rows)
-        print_changes(earlier, rows)
+        report.print_report(rows)
+        report.print_changes(earlier, rows)
     if problem:
         print(problem, file=sys.stderr)
         raise SystemExit(2)

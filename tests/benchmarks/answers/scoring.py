@@ -1,4 +1,4 @@
-"""Judges whether a text states an answer."""
+"""Checks whether a text states an answer."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ MOST_NUMBERS, MOST_DATES = 12, 3
 
 
 class Check(Protocol):
-    """Compares a text with the expected value."""
-
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         """Return whether the text states the expected value."""
 
@@ -42,14 +40,12 @@ class Check(Protocol):
 def numbers_in(text: str) -> list[float]:
     """Return the numbers of a text: with thousands separators, or as small words."""
     digits = [float(each.replace(",", "").replace("−", "-")) for each in _NUMBER.findall(text)]
-    return digits + [
-        float(_WORDS.index(word)) for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS
-    ]
+    words = [word for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS]
+    return digits + [float(_WORDS.index(word)) for word in words]
 
 
 def dates_in(text: str) -> list[tuple[int, int, int | None]]:
-    """Return year, month and day (None for a month) of each date of a text, in the order of its
-    forms."""
+    """Return year, month and day (None for a month) of each date of a text, form by form."""
     found = []
     for pattern in _DATES:
         for match in pattern.finditer(text):
@@ -63,12 +59,11 @@ def dates_in(text: str) -> list[tuple[int, int, int | None]]:
 
 @dataclass(frozen=True)
 class Number:
-    """A number, rounded to no fewer decimals than these; None: the exact one."""
+    """A number, exact or rounded to at least these decimals."""
 
     decimals: int | None = None
     percent: bool = False
-    """The expected value is a share, which may be stated as a percentage; the decimals are those of
-    the percentage."""
+    """The value is a share, which may be stated as a percentage, with so many decimals."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         found = numbers_in(text)
@@ -77,9 +72,8 @@ class Number:
         most = 1e-6 if self.decimals is None else 0.5 * 10**-self.decimals + 1e-9
         value = float(expected)
         if self.percent:
-            return any(
-                abs(each - value * 100) <= most or abs(each - value) <= most / 100 for each in found
-            )
+            found += [each * 100 for each in found]
+            value *= 100
         return any(abs(each - value) <= most for each in found)
 
 
@@ -100,13 +94,14 @@ class Names:
 
     def _found(self, text: str, tables: Tables) -> list[str]:
         table, _, column = self.column.partition(".")
-        meant = {str(name): str(name) for name in tables[table][column].dropna().unique()} | dict(
-            self.aliases
-        )
-        # A code such as "IN" or "OR" is a word in small letters.
+        names = tables[table][column].dropna().unique()
+        meant = {str(name): str(name) for name in names} | dict(self.aliases)
+        # In small letters a code such as "IN" or "OR" is a word.
         codes = {name for name in meant if name.isupper() and len(name) == 2}
-        names = sorted(meant, key=len, reverse=True)
-        forms = (re.escape(name) if name in codes else f"(?i:{re.escape(name)})" for name in names)
+        forms = (
+            re.escape(name) if name in codes else f"(?i:{re.escape(name)})"
+            for name in sorted(meant, key=len, reverse=True)
+        )
         lowered = {name.lower(): value for name, value in meant.items()}
         pattern = rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)"
         return [meant.get(each) or lowered[each.lower()] for each in re.findall(pattern, text)]
@@ -130,8 +125,7 @@ class Date:
 
 @dataclass(frozen=True)
 class Words:
-    """At least one word of each group; the expected value is a sequence of groups of beginnings of
-    words."""
+    """At least one word of each group. Expected: groups of beginnings of words."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         return all(
@@ -147,7 +141,5 @@ class All:
     checks: Sequence[Check]
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        return all(
-            check.states(text, each, tables)
-            for check, each in zip(self.checks, expected, strict=True)
-        )
+        pairs = zip(self.checks, expected, strict=True)
+        return all(check.states(text, each, tables) for check, each in pairs)

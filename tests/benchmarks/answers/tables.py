@@ -14,44 +14,29 @@ Tables = dict[str, pd.DataFrame]
 
 _DATA = Path(vega_datasets.__file__).with_name("_data")
 
-_STATES = """state,region
-AK,West
-AZ,West
-CA,West
-CO,West
-HI,West
-NV,West
-OR,West
-WA,West
-IL,Midwest
-IA,Midwest
-MI,Midwest
-OH,Midwest
-WI,Midwest
-FL,South
-GA,South
-TX,South
-VA,South
-MA,Northeast
-NY,Northeast
-PA,Northeast
-"""
+_REGIONS = {
+    "West": "AK AZ CA CO HI NV OR WA",
+    "Midwest": "IL IA MI OH WI",
+    "South": "FL GA TX VA",
+    "Northeast": "MA NY PA",
+}
+
+
+def _states() -> str:
+    pairs = ((state, region) for region, states in _REGIONS.items() for state in states.split())
+    return "state,region\n" + "".join(f"{state},{region}\n" for state, region in pairs)
 
 
 def _raw(name: str) -> Callable[[], str]:
     return (_DATA / f"{name}.csv").read_text
 
 
-def _converted(name: str) -> Callable[[], str]:
+def _converted(name: str, *columns: str) -> Callable[[], str]:
+    """Convert a JSON table, or some of its columns, to CSV."""
+
     def read() -> str:
-        return str(pd.read_json(_DATA / f"{name}.json").to_csv(index=False))
-
-    return read
-
-
-def _columns(name: str, *columns: str) -> Callable[[], str]:
-    def read() -> str:
-        return str(pd.read_json(_DATA / f"{name}.json")[list(columns)].to_csv(index=False))
+        table = pd.read_json(_DATA / f"{name}.json")
+        return str(table[list(columns or table)].to_csv(index=False))
 
     return read
 
@@ -66,13 +51,13 @@ SOURCES: dict[str, Callable[[], str]] = {
     "driving": _converted("driving"),
     "iowa_electricity": _raw("iowa-electricity"),
     "iris": _converted("iris"),
-    "prices": _columns("ohlc", "date", "open", "high", "low", "close"),
+    "prices": _converted("ohlc", "date", "open", "high", "low", "close"),
     "riots": _raw("la-riots"),
     "seattle_temps": _raw("seattle-temps"),
     "seattle_weather": _raw("seattle-weather"),
     "sf_temps": _raw("sf-temps"),
-    "signals": _columns("ohlc", "date", "signal", "ret"),
-    "states": lambda: _STATES,
+    "signals": _converted("ohlc", "date", "signal", "ret"),
+    "states": _states,
     "stocks": _raw("stocks"),
     "us_employment": _raw("us-employment"),
     "wheat": _converted("wheat"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -13,8 +14,8 @@ from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.forms import show_forms
+from tests.benchmarks.quality.peers import ENGINES, search_by_peer
 from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
-from tests.benchmarks.quality.peers import engines
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, mean, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make
@@ -39,15 +40,8 @@ def searched(task: Task, policy: str) -> Score:
     model = ScriptedModel(reply=reply)
 
     def search(question: str, text: str, returns: object) -> object:
-        return rlm(
-            question,
-            text,
-            returns=returns,
-            model=model,
-            max_calls=CALLS,
-            yes=True,
-            turn_seconds=2.0,
-        )
+        limits: dict[str, Any] = {"max_calls": CALLS, "yes": True, "turn_seconds": 2.0}
+        return rlm(question, text, returns=returns, model=model, **limits)
 
     return score(task, search, (SearchFailed,))
 
@@ -59,10 +53,8 @@ def by_model(name: str, sizes: Sequence[float]) -> None:
     for size in sizes:
         for kind in KINDS:
             task = make(kind, size)
-            print(
-                row(task, size, score(task, partial(rlm, model=model, yes=True), (SearchFailed,))),
-                flush=True,
-            )
+            done = score(task, partial(rlm, model=model, yes=True), (SearchFailed,))
+            print(row(task, size, done), flush=True)
 
 
 def main() -> None:
@@ -79,18 +71,21 @@ def main() -> None:
         by_prepared_models(arguments.sizes or SIZES)
 
 
+_LINE = "{:<12}{:<16}{:>6}{:>8}{:>9}{:>8}{:>6}{:>8}{:>11}{:>8}{:>7}  {}".format
+
+
 def by_prepared_models(sizes: Sequence[float]) -> None:
-    print(
-        f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}  not exact"
-    )
+    heading = "engine policy MB exact partial calls over s precision recall lines".split()
+    print(_LINE(*heading, "not exact"))
     for size in sizes:
         tasks = [make(kind, size) for kind in KINDS]
         for policy in POLICIES:
             suited = [task for task in tasks if policy != "join by code" or task.kind == "pairs"]
             _show("mahtab-tui", policy, size, [(task, searched(task, policy)) for task in suited])
-        for name, run in engines():
+        for name in ENGINES:
             for policy in PEER_POLICIES:
-                _show(name, policy, size, [(task, run(task, policy)) for task in tasks])
+                done = [(task, search_by_peer(name, task, policy)) for task in tasks]
+                _show(name, policy, size, done)
 
 
 def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
@@ -99,13 +94,18 @@ def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]])
     missed = ", ".join(f"{task.kind} ({each.state})" for task, each in done if not each.exact)
     precision = [each.precision for each in scores if each.precision is not None]
     ours = engine == "mahtab-tui"
-    print(
-        f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
-        f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
-        f"{mean(precision):>11}{mean([each.recall for each in scores] if ours else []):>8}"
-        f"{mean([each.lines for each in scores] if ours else []):>7}  {missed}",
-        flush=True,
+    cells = (
+        f"{size:g}",
+        f"{sum(each.exact for each in scores):>5}/{len(scores)}",
+        sum(each.state == "partial" for each in scores),
+        f"{sum(each.calls for each in scores):,}",
+        over if ours else "-",
+        f"{sum(each.seconds for each in scores):.1f}",
+        mean(precision),
+        mean([each.recall for each in scores] if ours else []),
+        mean([each.lines for each in scores] if ours else []),
     )
+    print(_LINE(engine, policy, *cells, missed), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Twenty questions about real long documents, each to be answered in a given form, with its
-evidence."""
+"""Twenty questions about long documents, each to be answered in a given form, with evidence."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _LETTERS = "ABCD"
 
 
 def documents() -> dict[str, str]:
-    """Return the two documents: about 0.7 and 0.6 million characters."""
+    """Make two documents of about 0.7 and 0.6 million characters."""
     sources = (inspect.getsource(import_module(name)) for name in _MODULES)
     return {
         "reference": "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics)),
@@ -64,16 +63,10 @@ def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
     options = [foreign, foreign[::-1], f"{foreign} {foreign}"]
     options.insert(right, line)
     listed = "\n".join(f"{letter}) {each}" for letter, each in zip(_LETTERS, options, strict=True))
-    task = Task(
-        "choice",
-        f"Which of these lines does the text have?\n{listed}",
-        text,
-        Literal["A", "B", "C", "D"],
-        _LETTERS[right],
-        (span,),
-    )
+    question = f"Which of these lines does the text have?\n{listed}"
+    form = Literal["A", "B", "C", "D"]
     return (
-        task,
+        Task("choice", question, text, form, _LETTERS[right], (span,)),
         f"import re\noptions = {options!r}\nfound = [grep(re.escape(line)) for line in options]\n"
         f"FINAL(next(letter for letter, hits in zip({_LETTERS!r}, found) if hits))",
     )
@@ -85,9 +78,8 @@ def _line(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
 
 
 def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
-    task = Task(
-        "rejoined", f"List the lines that contain {line[5:30]!r}.", text, list[str], [line], (span,)
-    )
+    question = f"List the lines that contain {line[5:30]!r}."
+    task = Task("rejoined", question, text, list[str], [line], (span,))
     code = (
         f"answers = llm_map({_COPY + line[5:30]!r}, partition(12))\n"
         "FINAL([line for answer in answers for line in answer.splitlines() if line])"
@@ -96,16 +88,13 @@ def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, st
 
 
 def run_form_task(task: Task, code: str) -> Score:
-    """Search with the prepared model."""
-
     def reply(messages: Sequence[BaseMessage]) -> str:
         query = query_of(messages)
         if not query.startswith(_COPY):
             return f"```python\n{code}\n```"
         wanted = query.removeprefix(_COPY)
-        words = re.findall(
-            r"<search-text>\n(.*?)\n</search-text>", str(messages[-1].content), re.DOTALL
-        )[0]
+        form = r"<search-text>\n(.*?)\n</search-text>"
+        words = re.findall(form, str(messages[-1].content), re.DOTALL)[0]
         return "\n".join(line.strip() for line in words.splitlines() if wanted in line)
 
     model = ScriptedModel(reply=reply)

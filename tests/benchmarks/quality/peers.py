@@ -1,18 +1,16 @@
-"""Runs these tasks with other engines, if they are installed."""
+"""Runs these tasks with other installed engines."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from tests.benchmarks import engines
 from tests.benchmarks.quality.policies import LABEL, PART, SKILLS, read
 from tests.benchmarks.quality.score import Score
 from tests.benchmarks.quality.tasks import Task
-from tests.benchmarks.rlms import block, search_by_rlms
 
 POLICIES = {
     "map all": f"lines, texts = context.splitlines(keepends=True), ['']\nfor line in lines:\n    if len(texts[-1]) > {PART}: texts.append('')\n    texts[-1] += line",
@@ -21,64 +19,47 @@ POLICIES = {
 _CODE = "import json, re\n{texts}\nvalues = [v for a in llm_query_batched([{label!r} + '\\n' + text for text in texts]) for v in json.loads(a)]\nfound = json.dumps({combine})"
 
 
-def engines() -> Iterator[tuple[str, Callable[[Task, str], Score]]]:
-    """The engines that are there, by name."""
-    if importlib.util.find_spec("rlm") is not None:
-        yield "rlms", _by_rlms
-    if importlib.util.find_spec("dspy") is not None:
-        yield "dspy", _by_dspy
-
-
 def _code(task: Task, policy: str, end: str) -> str:
     skill = SKILLS[task.kind]
     texts = POLICIES[policy].replace("{pattern!r}", repr(skill.pattern))
     return f"{_CODE.format(texts=texts, label=LABEL, combine=skill.combine)}\n{end}"
 
 
-def _by_rlms(task: Task, policy: str) -> Score:
-    code = block(_code(task, policy, "answer['content'] = found\nanswer['ready'] = True"))
-    calls = [0]
+def _by_rlms(task: Task, policy: str, answer: Callable[[str, str], str]) -> str:
+    code = _code(task, policy, "answer['content'] = found\nanswer['ready'] = True")
 
-    def answer(turns: int, messages: list[dict[str, Any]]) -> tuple[str, float]:
-        calls[0] += 1
-        text = str(messages[-1]["content"])
-        return read(SKILLS[task.kind], text) if text.startswith(LABEL) else code, 0.0
+    def reply(turns: int, messages: list[dict[str, Any]]) -> tuple[str, float]:
+        return answer(str(messages[-1]["content"]), engines.rlms_block(code)), 0.0
 
-    return _scored(
-        task, calls, lambda: search_by_rlms(answer, task.text, task.question, max_iterations=5)
+    return engines.search_by_rlms(reply, task.text, task.question, max_iterations=5)
+
+
+def _by_dspy(task: Task, policy: str, answer: Callable[[str, str], str]) -> str:
+    turn = engines.dspy_block(_code(task, policy, "SUBMIT(found)"))
+    limits = {"max_iters": 5, "max_llm_calls": 10_000}
+    return engines.search_by_dspy(
+        lambda prompt: answer(prompt, turn), task.text, task.question, **limits
     )
 
 
-def _by_dspy(task: Task, policy: str) -> Score:
-    dspy: Any = importlib.import_module("dspy")
-    calls = [0]
-    code = _code(task, policy, "SUBMIT(found)")
-    turn = f"[[ ## reasoning ## ]]\nI look.\n\n[[ ## code ## ]]\n{code}\n\n[[ ## completed ## ]]"
-
-    class Model(dspy.BaseLM):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__("prepared")
-
-        def __call__(self, prompt: Any = None, messages: Any = None, **options: Any) -> list[str]:
-            calls[0] += 1
-            text = str(prompt if messages is None else messages[-1]["content"])
-            return [read(SKILLS[task.kind], text) if text.startswith(LABEL) else turn]
-
-    def run() -> str:
-        limits = {"max_iters": 5, "max_llm_calls": 10_000}
-        with dspy.context(lm=Model()):
-            search = dspy.RLM(
-                "context, query -> answer", interpreter_factory=dspy.LocalInterpreter, **limits
-            )
-            return str(search(context=task.text, query=task.question).answer)
-
-    return _scored(task, calls, run)
+ENGINES = {
+    name: search
+    for name, module, search in (("rlms", "rlm", _by_rlms), ("dspy", "dspy", _by_dspy))
+    if engines.installed(module)
+}
 
 
-def _scored(task: Task, calls: list[int], run: Callable[[], str]) -> Score:
+def search_by_peer(name: str, task: Task, policy: str) -> Score:
+    calls = 0
+
+    def answer(prompt: str, turn: str) -> str:
+        nonlocal calls
+        calls += 1
+        return read(SKILLS[task.kind], prompt) if prompt.startswith(LABEL) else turn
+
     began, state, exact = time.monotonic(), "answered", False
     try:
-        exact = json.loads(run()) == task.answer
+        exact = json.loads(ENGINES[name](task, policy, answer)) == task.answer
     except Exception:  # whatever an engine raises
         state = "failed"
-    return Score(exact, state, calls[0], 0, 0.0, time.monotonic() - began, None, 0.0, 0.0)
+    return Score(exact, state, calls, seconds=time.monotonic() - began)

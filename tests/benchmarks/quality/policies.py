@@ -1,5 +1,4 @@
-"""How prepared models go about a task: the code of a root, and what the model says that reads a
-part."""
+"""Ways of prepared models to do a task: the code of the root, and the answers about parts."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ class Skill(NamedTuple):
     """Abilities of a model for a kind of task."""
 
     pattern: str
-    """Pattern that it searches for. Nothing finds all reviews by meaning."""
+    """Pattern to search for. None finds all reviews by meaning."""
     value: Callable[[str], str | None]
-    """Value that it reads in a line."""
+    """Read the value of a line."""
     combine: str
-    """Its code that makes the answer from the list `values`."""
+    """Code that makes the answer from the list `values`."""
 
 
 def _found(pattern: str) -> Callable[[str], str | None]:

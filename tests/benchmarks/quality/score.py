@@ -1,4 +1,4 @@
-"""Runs a task, and holds its answer against the known one."""
+"""Runs a task, and compares its answer with the known one."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from tests.benchmarks.quality.tasks import Span, Task
 
 
 class Score(NamedTuple):
-    """How a search has done."""
+    """Result and cost of a search."""
 
-    exact: bool
-    state: str
+    exact: bool = False
+    state: str = "failed"
     """"answered", "partial" or "failed"."""
-    calls: int
-    tokens: int
-    usd: float
-    seconds: float
-    precision: float | None
-    """The share of the text that it names as evidence which is evidence; None if it names none."""
-    recall: float
-    """The share of the characters of the evidence that it names."""
-    lines: float
-    """The share of the lines of the evidence in which it names something."""
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+    precision: float | None = None
+    """Share of the cited text that is evidence; None if nothing is cited."""
+    recall: float = 0.0
+    """Share of the evidence's characters that are cited."""
+    lines: float = 0.0
+    """Share of the evidence's lines in which something is cited."""
 
 
 def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception], ...]) -> Score:
-    """Run a task. search: called as `rlm` is, with a question, a text and `returns`. failures: what
-    it raises if it has no answer."""
+    """Run a task. search: called like `rlm`, with a question, a text and `returns`. failures: raised
+    if there is no answer."""
     began = time.monotonic()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an answer in another form is told by its state
+            warnings.simplefilter("ignore")  # its state tells an answer in another form
             answer = search(task.question, task.text, returns=task.returns)
     except failures:
-        return Score(False, "failed", 0, 0, 0.0, time.monotonic() - began, None, 0.0, 0.0)
+        return Score(seconds=time.monotonic() - began)
     named = covered(answer.spans, task.spans)
     whole = sum(end - start for start, end in answer.spans)
     used, value = answer.usage, answer.value
@@ -72,7 +72,6 @@ HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens
 
 
 def row(task: Task, megabytes: float, score: Score) -> str:
-    """Format a line of the table."""
     precision = "-" if score.precision is None else f"{score.precision:.2f}"
     return (
         f"{task.kind:<14}{megabytes:>6g}  {'yes' if score.exact else 'no':<6}{score.state:<10}{score.calls:>6,}{score.tokens:>11,}"

@@ -1,4 +1,4 @@
-"""Makes tasks over long texts whose answers are known, the same ones each time."""
+"""Makes tasks over long texts, with known answers, the same ones each time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class _Lines(NamedTuple):
     returns: Any
     answer: Any
     evidence: Sequence[str]
-    """The lines on which the answer rests."""
     decoys: Sequence[str]
     """Lines that look similar."""
     noise: Callable[[Random], str]
@@ -43,16 +42,11 @@ def make(kind: str, megabytes: float) -> Task:
     lines = _KINDS[kind](random)
     noise = [lines.noise(random) + "\n" for _ in range(_BLOCK)]
     planted = [line + "\n" for line in (*lines.evidence, *lines.decoys)]
-    count = max(
-        1, int((megabytes * 1_000_000 - sum(map(len, planted))) * _BLOCK / sum(map(len, noise)))
-    )
-    insertions = sorted(
-        zip(
-            (random.randrange(count + 1) for _ in planted),
-            random.sample(range(len(planted)), len(planted)),
-            strict=True,
-        )
-    )
+    room = megabytes * 1_000_000 - sum(map(len, planted))
+    count = max(1, int(room * _BLOCK / sum(map(len, noise))))
+    shuffled = random.sample(range(len(planted)), len(planted))
+    indexes = [random.randrange(count + 1) for _ in planted]
+    insertions = sorted(zip(indexes, shuffled, strict=True))
     pieces: list[str] = []
     spans: list[Span] = []
     length = last = 0
@@ -70,10 +64,8 @@ def make(kind: str, megabytes: float) -> Task:
 def _repeated(noise: Sequence[str], first: int, after: int) -> str:
     start, rest = first % len(noise), after - first
     head = noise[start : start + rest]
-    rest -= len(head)
-    return (
-        "".join(head) + "".join(noise) * (rest // len(noise)) + "".join(noise[: rest % len(noise)])
-    )
+    whole, tail = divmod(rest - len(head), len(noise))
+    return "".join(head) + "".join(noise) * whole + "".join(noise[:tail])
 
 
 def _time(random: Random) -> str:
@@ -92,14 +84,8 @@ def _needle(random: Random) -> _Lines:
         for side in ("south", "east", "old north")
     ]
     evidence = [f"{_time(random)} NOTE the code of the north vault is {code}"]
-    return _Lines(
-        "What is the code of the north vault? Answer with the code only.",
-        str,
-        code,
-        evidence,
-        decoys,
-        _log_line,
-    )
+    question = "What is the code of the north vault? Answer with the code only."
+    return _Lines(question, str, code, evidence, decoys, _log_line)
 
 
 COMPLAINTS = (
@@ -135,14 +121,11 @@ def _meaning(random: Random) -> _Lines:
         "My second one, still content.",
     )
     question = "Each line is a review. How many reviews complain that the goods came too late, or not at all?"
-    return _Lines(
-        question,
-        int,
-        len(evidence),
-        evidence,
-        decoys,
-        lambda noise: f"Review {noise.randrange(10**6)}: {noise.choice(praise)}",
-    )
+
+    def noise(random: Random) -> str:
+        return f"Review {random.randrange(10**6)}: {random.choice(praise)}"
+
+    return _Lines(question, int, len(evidence), evidence, decoys, noise)
 
 
 def _count(random: Random) -> _Lines:
@@ -164,15 +147,10 @@ def _count(random: Random) -> _Lines:
 
 
 def _timeline(random: Random) -> _Lines:
-    states = [
-        "opened",
-        "assigned to Vera",
-        "sent back to the customer",
-        "answered",
-        "closed",
-        "opened again",
-        "closed for good",
-    ]
+    states = (
+        "opened,assigned to Vera,sent back to the customer,answered,closed,opened again,"
+        "closed for good"
+    ).split(",")
     times = sorted(random.sample(range(28 * 1440), len(states)))
 
     def stamp(minute: int) -> str:
@@ -194,16 +172,9 @@ def _timeline(random: Random) -> _Lines:
 
 
 def _pairs(random: Random) -> _Lines:
-    names = [
-        "Ines Varga",
-        "Tom Okafor",
-        "Lena Brandt",
-        "Paul Iversen",
-        "Mira Sato",
-        "Omar Haddad",
-        "Rosa Lund",
-        "Jan Kowal",
-    ]
+    names = (
+        "Ines Varga,Tom Okafor,Lena Brandt,Paul Iversen,Mira Sato,Omar Haddad,Rosa Lund,Jan Kowal"
+    ).split(",")
     badges = dict(zip(random.sample(range(1000, 9999), len(names)), names, strict=True))
     entered = random.sample(sorted(badges), 4)
     evidence = [f"{_time(random)} door archive opened with badge {badge}" for badge in entered]
@@ -212,9 +183,8 @@ def _pairs(random: Random) -> _Lines:
     decoys = [f"{_time(random)} door garage opened with badge {badge}" for badge in badges]
     decoys += [f"badge {badge} belongs to {badges[badge]}" for badge in others]
     question = "Which people have opened the door of the archive? Answer with a list of their names in alphabetical order."
-    return _Lines(
-        question, list[str], sorted(badges[badge] for badge in entered), evidence, decoys, _log_line
-    )
+    people = sorted(badges[badge] for badge in entered)
+    return _Lines(question, list[str], people, evidence, decoys, _log_line)
 
 
 def _contradiction(random: Random) -> _Lines:
@@ -251,4 +221,3 @@ _KINDS = {
     for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)
 }
 KINDS = tuple(_KINDS)
-"""The kinds of tasks."""
