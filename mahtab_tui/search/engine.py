@@ -289,6 +289,7 @@ class Engine:
         model: Model,
         batch: LiveFanOut,
         index: int = 0,
+        /,
         *,
         plain: bool = False,
         **about: Any,
