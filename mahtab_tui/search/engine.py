@@ -291,6 +291,7 @@ class Engine:
         model: Model,
         batch: LiveFanOut,
         index: int = 0,
+        /,
         *,
         plain: bool = False,
         about: Mapping[str, Any] | None = None,
