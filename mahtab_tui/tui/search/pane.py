@@ -135,7 +135,7 @@ class CallTree:
         open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
-        slots = sorted(batch.slots.items()) if open else ()
+        slots = sorted(batch.slots.items()) if open else []
         for index, part in slots:
             yield from self._node(tree, part, below, last=index == slots[-1][0])
 
