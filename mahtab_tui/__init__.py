@@ -5,8 +5,8 @@
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
-"""As `typing` has it, which is not loaded for this: what is loaded before the entry point can be
-interrupted with a traceback."""
+"""That of `typing`, which is not imported: an interrupt of an import before the entry point would
+show a traceback."""
 if TYPE_CHECKING:
     from typing import Any
 
@@ -31,32 +31,26 @@ if TYPE_CHECKING:
     from mahtab_tui.worker.capture import LimitedOutput
     from mahtab_tui.worker.search import SearchFailed
 
-_HOMES = {
-    "CodeSearcher": "mahtab_tui.knowledge.code",
-    "LimitedOutput": "mahtab_tui.worker.capture",
-    "Answer": "mahtab_tui.worker.answers",
-    "ModelError": "mahtab_tui.llm.base",
-    "ReplAgent": "mahtab_tui.agent.repl_agent",
-    "Session": "mahtab_tui.session",
-    "Searcher": "mahtab_tui.search.api",
-    "SearchFailed": "mahtab_tui.worker.search",
-    "SessionState": "mahtab_tui.session.api",
-    "SkillsIndex": "mahtab_tui.knowledge.library",
-    "SkillsLoader": "mahtab_tui.knowledge.skills",
-    "UsageStats": "mahtab_tui.llm.usage",
-    "arlm": "mahtab_tui.search.api",
-    "create_repl_agent": "mahtab_tui.agent.repl_agent",
-    "execute_code": "mahtab_tui.session.api",
-    "get_all_tools": "mahtab_tui.tools",
-    "get_llm": "mahtab_tui.llm.providers",
-    "load_skill_content": "mahtab_tui.knowledge.library",
-    "load_skill_descriptions": "mahtab_tui.knowledge.library",
-    "rlm": "mahtab_tui.search.api",
-    "run_repl": "mahtab_tui.cli.session_setup",
-    "search_code": "mahtab_tui.knowledge.code",
-    "start_server": "mahtab_tui.mcp",
+_MODULES = {
+    "agent.repl_agent": "ReplAgent create_repl_agent",
+    "cli.session_setup": "run_repl",
+    "knowledge.code": "CodeSearcher search_code",
+    "knowledge.library": "SkillsIndex load_skill_content load_skill_descriptions",
+    "knowledge.skills": "SkillsLoader",
+    "llm.base": "ModelError",
+    "llm.providers": "get_llm",
+    "llm.usage": "UsageStats",
+    "mcp": "start_server",
+    "search.api": "Searcher arlm rlm",
+    "session": "Session",
+    "session.api": "SessionState execute_code",
+    "tools": "get_all_tools",
+    "worker.answers": "Answer",
+    "worker.capture": "LimitedOutput",
+    "worker.search": "SearchFailed",
 }
-"""The public names, and where each is defined."""
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+"""The module that defines each public name."""
 
 __all__ = [
     "Answer",
@@ -86,12 +80,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "Any":
-    """The public names, loaded when they are first wanted."""
+    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

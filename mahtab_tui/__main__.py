@@ -6,18 +6,17 @@ import sys
 
 
 def main() -> None:
-    """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends
-    the process without a word."""
+    """Run the command line. While it is imported, the garbage collector is off, and an interrupt ends
+    the process silently."""
     _open_missing_streams()
-    gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.main.screen` switches it on, or has the screen do that.
+    gc.disable()  # imports create no garbage; `mahtab_tui.cli.main.screen` enables it again
     try:
         import os
         import signal
 
         before = signal.getsignal(signal.SIGINT)
         if before is signal.default_int_handler:
-            # An exception would not do: a module that is being loaded may catch it, or say it in
-            # other words.
+            # A module that is being imported could catch or replace an exception.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
         from mahtab_tui.system import safe_path
@@ -30,8 +29,7 @@ def main() -> None:
 
 
 def _open_missing_streams() -> None:
-    """Open the null device for stdin, stdout and stderr where they are closed: another file would
-    get their numbers."""
+    """Open the null device for closed standard streams, whose numbers another file would get."""
     import os
 
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
@@ -52,13 +50,12 @@ def _end(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    own = (
-        [] if sys.flags.safe_path else [sys.path.pop(0)]
-    )  # the working directory, whose `json.py` is not ours
+    # Remove the working directory, whose `json.py` is not ours.
+    own = [] if sys.flags.safe_path else [sys.path.pop(0)]
     if sys.flags.interactive:
         from mahtab_tui.cli.session_setup import run_repl
 
-        sys.path += own  # the user's modules can be imported, and hide none of ours
+        sys.path += own  # last, so that it hides none of our modules
         del own, gc, main, _end, _open_missing_streams  # the namespace is the user's
         run_repl(ns=vars(sys.modules["__main__"]))
     else:

@@ -1,7 +1,7 @@
-"""Processes, programs, folders, waiting, and importing beside the main thread. Two threads that
-import a package and a part of it can deadlock. So the main thread imports its modules itself after
-its first picture, and other threads import the models' libraries in their `turn`: one at a time,
-and after the main thread."""
+"""Processes, programs, folders, waiting, and imports on several threads. Two threads that import a
+package and a part of it can deadlock. So the main thread imports its modules after its first
+picture, and other threads import the models' libraries after that, one at a time, in their
+`turn`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def find_program(name: str) -> str | None:
 ResultT = TypeVar("ResultT")
 
 _AGAIN = 0.5
-"""Seconds."""
 
 
 def wait_for_result(future: Future[ResultT]) -> ResultT:
@@ -160,7 +159,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Makes a value once, for the first thread that wants it; others wait."""
+    """Makes a value once, for the first thread that needs it; others wait."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

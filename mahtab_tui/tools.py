@@ -111,12 +111,7 @@ class Tool(NamedTuple):
     def host_functions(self) -> list[HostFunction]:
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
         parameters = tuple(
-            (
-                name,
-                _annotation(field.annotation),
-                None if field.is_required() else repr(_default(field)),
-            )
-            for name, field in fields
+            (name, _annotation(field.annotation), _default(field)) for name, field in fields
         )
         described = [f"{name}: {field.description}" for name, field in fields if field.description]
         doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
@@ -143,8 +138,10 @@ def _format_error(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _default(field: FieldInfo) -> Any:
-    return to_jsonable_python(field.get_default(call_default_factory=True))
+def _default(field: FieldInfo) -> str | None:
+    if field.is_required():
+        return None
+    return repr(to_jsonable_python(field.get_default(call_default_factory=True)))
 
 
 def _annotation(annotation: Any) -> str:
@@ -181,7 +178,7 @@ class SearchSkills(_Arguments):
 
 def search_skills(at: Workplace, given: SearchSkills) -> str:
     """Return the skills that match a query, one line each: name and description."""
-    return at.skills.found(given.query, given.limit)
+    return at.skills.describe_matches(given.query, given.limit)
 
 
 class LoadSkill(_Arguments):
@@ -251,27 +248,26 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(read_file, ReadFile),
 )
 
-_OF_SKILLS = ("search_skills", "load_skill")
+_SKILL_TOOLS = ("search_skills", "load_skill")
 
 
-def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
-    """Load all tools, each name once. on_problem: called with a sentence for each unusable
-    plug-in."""
-    tools = list(BUILTIN)
+def load_tools(on_problem: Callable[[str], None]) -> dict[str, Tool]:
+    """Load all tools. on_problem: called with a sentence for each unusable plug-in."""
+    tools = {tool.name: tool for tool in BUILTIN}
     # A session in this process adds functions to builtins, which do not count.
     pythons = {
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
-    used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
+    used = {*pythons, *NAMES, *(name for tool in BUILTIN for name in tool.names)}
     for entry in sorted(entry_points(group="mahtab_tui.tools")):
         loaded = _load_plugin(entry)
         if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
             loaded = f"cannot be used: a function {min(twice)} already exists."
         if isinstance(loaded, str):
             on_problem(f"The tool {entry.name} ({entry.value}) {loaded}")
-            continue
-        used.update(loaded.names)
-        tools.append(loaded)
+        else:
+            used.update(loaded.names)
+            tools[loaded.name] = loaded
     return tools
 
 
@@ -297,18 +293,14 @@ class Toolset:
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
     ) -> None:
-        """instructions: returns what the model is always told, by file. servers: describes the MCP
+        """instructions: returns the standing instructions, by file. servers: describes the MCP
         servers for the model."""
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
-        self._on_problem = on_problem
-        self._tools = Lazy(self._load)
-
-    def _load(self) -> dict[str, Tool]:
-        return {tool.name: tool for tool in load_tools(self._on_problem)}
+        self._tools = Lazy(lambda: load_tools(on_problem))
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -319,8 +311,7 @@ class Toolset:
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
     ) -> str:
         """Run a tool and return its result. Raises `ToolError`."""
-        tool = self.tools.get(name)
-        if tool is None:
+        if (tool := self.tools.get(name)) is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         cancelled = cancelled or threading.Event()
         at = Workplace(self._code, self.skills, self.loaded, cancelled)
@@ -338,7 +329,7 @@ class Toolset:
         return [
             self.structured(tool, short=True)
             for tool in self.tools.values()
-            if own_skills or tool.name not in _OF_SKILLS
+            if own_skills or tool.name not in _SKILL_TOOLS
         ]
 
     def structured(self, tool: Tool, *, short: bool = False) -> BaseTool:
@@ -361,8 +352,8 @@ class Toolset:
 
 
 def _short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema with what a model needs to call the tool, because it goes with every
-    request."""
+    """Return the part of the JSON schema that a model needs to call the tool, because it goes with
+    every request."""
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
     properties = {}

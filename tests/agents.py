@@ -1,24 +1,31 @@
-"""An agent's surroundings for tests: prepared answers, a real namespace, a bus whose records are
-kept."""
+"""An agent in a test: prepared answers, a real namespace, and the records of its bus."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import ConfigDict, Field
+
+from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.graph import AgentState
+from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.bus.records import Decision, Record, get_record
+from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState
 from tests import tags
+from tests.records import RecordList
 
 COMPLETE = {
     "match": "is_complete",
@@ -40,7 +47,44 @@ def words(text: str, **more: Any) -> dict[str, Any]:
     return {"text": text, **more}
 
 
-class Desk(logging.Handler):
+class FakeModel(BaseChatModel):
+    """Streams texts and chunks, or the fields of chunks; calls the functions between them, and
+    raises the errors."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    script: Any = ()
+    """The pieces of every answer, or a function that returns them for the messages."""
+    window: int | None = None
+    asked: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "fake"
+
+    def pieces(self, messages: list[BaseMessage]) -> Iterable[Any]:
+        pieces: Iterable[Any] = self.script(messages) if callable(self.script) else self.script
+        return pieces
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        self.asked.append(messages)
+        for piece in self.pieces(messages):
+            if isinstance(piece, Exception):
+                raise piece
+            if callable(piece):
+                piece()
+                continue
+            fields = {"content": piece} if isinstance(piece, str) else piece
+            chunk = fields if isinstance(fields, AIMessageChunk) else AIMessageChunk(**fields)
+            yield ChatGenerationChunk(message=chunk)
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError
+
+
+class Desk(RecordList):
     """A session in this process, with all the records of its bus."""
 
     def __init__(
@@ -54,26 +98,25 @@ class Desk(logging.Handler):
         host = self.session.agent_host("replay:file")
         assert isinstance(host, SessionAgent)
         self.host = host
-        self.records: list[Record] = []
         self._reactions: list[tuple[Callable[[Record], bool], Callable[[Record], object]]] = []
         self.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        self.records.append(value)
-        for reaction in list(self._reactions):
-            if reaction[0](value):
-                reaction[1](value)
+        super().emit(record)
+        value = self.records[-1]
+        for matches, action in list(self._reactions):
+            if matches(value):
+                action(value)
 
     def replay(self, *lines: dict[str, Any]) -> ChatReplay:
         path = self._folder / f"answers-{len(list(self._folder.glob('answers-*')))}.jsonl"
-        path.write_text("\n".join(json.dumps(line) for line in lines), "utf-8")
+        path.write_text("\n".join(map(json.dumps, lines or [words("")])), "utf-8")
         return ChatReplay.from_file(path)
 
     def when(
         self, tag: str, action: Callable[[Record], object], text: str = "", **attrs: Any
     ) -> None:
-        """Do something whenever a record has this tag and these attributes, and `text` in it."""
+        """Call `action` for each record that has this tag, these attributes, and `text` in it."""
 
         def matches(record: Record) -> bool:
             return (
@@ -83,7 +126,7 @@ class Desk(logging.Handler):
         self._reactions.append((matches, action))
 
     def decide(self, *decisions: Decision) -> None:
-        """Ask for approval, and answer one request after the other so."""
+        """Ask for approval, and answer the requests in this order."""
         self.host.info.approval = "ask"
         left = list(decisions)
         self.when(
@@ -95,22 +138,25 @@ class Desk(logging.Handler):
     def nodes(self, *lines: dict[str, Any], max_turns: int = 5) -> Nodes:
         return Nodes(self.replay(*lines), self.host, max_turns)
 
+    def agent(self, *lines: dict[str, Any], **options: Any) -> ReplAgent:
+        return ReplAgent(self.host, self.replay(*lines), **options)
+
     def run(
         self,
         *lines: dict[str, Any],
+        llm: BaseChatModel | None = None,
         prompt: str = "what is it?",
         max_turns: int = 5,
         **options: Any,
     ) -> AgentState:
-        graph = create_repl_graph(
-            self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options}
-        )
+        options = {"reflection": "always", **options}
+        graph = create_repl_graph(llm or self.replay(*lines), self.host, max_turns, **options)
         return run_graph(graph, create_initial_state(prompt), self.host)
 
     def of(self, tag: str) -> list[Record]:
         return [record for record in self.records if record.tag == tag]
 
-    def doings(self) -> list[str]:
+    def agent_states(self) -> list[str]:
         return [str(record.attrs["state"]) for record in self.of(tags.AGENT)]
 
     def approvals(self) -> list[str]:
@@ -120,8 +166,17 @@ class Desk(logging.Handler):
         return [record.text for record in self.of(tags.NOTICE) if record.attrs["level"] == level]
 
 
+def read(
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage] = (HumanMessage("hi"),),
+    cancelled: threading.Event | None = None,
+    **options: Any,
+) -> ModelAnswer:
+    """Read an answer of a model."""
+    return read_answer(llm, messages, cancelled or threading.Event(), **options)
+
+
 def without_surroundings(text: str) -> str:
-    """Messages to a model, without the surroundings of its code."""
     return re.sub(r"<surroundings>\n.*?\n</surroundings>\n*", "", text, flags=re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Which tests are slow."""
+"""The list of slow tests: read it, and measure it anew."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ import pytest
 
 _LIST = Path(__file__).with_name("slow.txt")
 _VARIABLE = "TEST_COSTS"
-"""Names the file that takes the measurements of a run."""
+"""Environment variable with the file for the measurements of a run."""
 MOST_WORK, LONGEST = 0.2, 1.5
-"""Seconds of processor time, and of time, that a test takes at most in the mean of its parameters.
-More is slow."""
+"""Seconds of processor time, and of time: a test is slow if its mean over its parameters is more."""
 CORE = ("test_running", "test_session")
-"""Files of `e2e` that are never slow: without them, nothing of the quick tests would start the
-program."""
+"""Files of `e2e` that are never slow, so that the quick tests start the program."""
 
 
 def slow_tests() -> frozenset[str]:
@@ -32,8 +30,7 @@ def slow_tests() -> frozenset[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure a test with its fixtures. (This module is a plug-in of pytest in the runs that `main`
-    starts.)"""
+    """Measure a test with its fixtures; `main` loads this module as a plug-in of pytest."""
     began, worked = time.monotonic(), _work()
     result = yield
     with open(os.environ[_VARIABLE], "a") as file:
@@ -54,7 +51,7 @@ def _work() -> float:
 
 
 def costly(measured: str) -> list[str]:
-    """Return the names of the tests that cost much, by the lines of a run."""
+    """Return the names of slow tests. measured: the lines of a run."""
     works, times = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for line in measured.splitlines():
         work, took, name = line.split("\t")
@@ -70,7 +67,7 @@ def costly(measured: str) -> list[str]:
 
 
 def main() -> int:
-    """Run all tests, and write the list if none failed."""
+    """Run all tests, and write the list if none fails."""
     with tempfile.NamedTemporaryFile("r") as file:
         command = [sys.executable, "-m", "pytest", "-p", "tests.costs", "-m", "slow or not slow"]
         code = subprocess.run(command, env=os.environ | {_VARIABLE: file.name}).returncode

@@ -1,5 +1,4 @@
-"""A service of embeddings on this machine, as OpenAI's: words of one topic have near vectors,
-whatever the words are."""
+"""A local embedding service with OpenAI's protocol: words of one topic have similar vectors."""
 
 from __future__ import annotations
 
@@ -23,9 +22,11 @@ def _direction(name: str, length: int) -> list[float]:
     return [chance.gauss(0, 1) for _ in range(length)]
 
 
-class EmbeddingService:
-    """State and requests of the service."""
+def _texts(body: dict[str, Any]) -> list[str]:
+    return [body["input"]] if isinstance(body["input"], str) else body["input"]
 
+
+class EmbeddingService:
     def __init__(self, topics: Mapping[str, str], length: int = 96) -> None:
         self._topics = topics
         self._length = length
@@ -35,22 +36,18 @@ class EmbeddingService:
         self.headers: list[dict[str, str]] = []
         self.status = 200
         self.body: Any = None
-        """Answered in place of vectors, if it is something."""
+        """The response instead of vectors, unless it is None."""
         self.hang = threading.Event()
         self.hang.set()
-        """Cleared: requests wait."""
+        """Cleared while requests wait."""
         self.url = ""
 
     @property
     def texts(self) -> list[str]:
-        return [
-            text
-            for body in self.asked
-            for text in ([body["input"]] if isinstance(body["input"], str) else body["input"])
-        ]
+        return [text for body in self.asked for text in _texts(body)]
 
     def vector(self, text: str) -> list[float]:
-        """The sum of the words' directions."""
+        """Return the sum of the words' directions."""
         sums = [0.0] * self._length
         for word in _WORD.findall(text.lower()):
             if word not in self._known:
@@ -65,10 +62,9 @@ class EmbeddingService:
     def reply(self, body: dict[str, Any]) -> Any:
         if self.body is not None:
             return self.body
-        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         data = [
-            {"object": "embedding", "index": at, "embedding": self.vector(text)}
-            for at, text in enumerate(texts)
+            {"object": "embedding", "index": index, "embedding": self.vector(text)}
+            for index, text in enumerate(_texts(body))
         ]
         return {
             "object": "list",
@@ -80,7 +76,6 @@ class EmbeddingService:
 
 @contextlib.contextmanager
 def embedding(topics: Mapping[str, str], length: int = 96) -> Iterator[EmbeddingService]:
-    """A service for the time of a test."""
     service = EmbeddingService(topics, length)
 
     class Handler(BaseHTTPRequestHandler):
@@ -100,7 +95,7 @@ def embedding(topics: Mapping[str, str], length: int = 96) -> Iterator[Embedding
                 self.wfile.write(answer)
 
         def log_message(self, *args: Any) -> None:
-            """Nothing on stderr."""
+            """Print nothing."""
 
     with LocalServer(Handler) as server, answering(server):
         service.url = f"http://127.0.0.1:{server.server_port}/v1"

@@ -1,5 +1,4 @@
-"""A `claude` for the PATH of tests: plays recordings of the real CLI, or speaks its protocol with
-answers that are given to it."""
+"""A `claude` for the PATH of tests: replays recordings, or speaks the CLI's protocol."""
 
 from __future__ import annotations
 
@@ -90,10 +89,8 @@ for line in sys.stdin:
         sys.stderr.write("the ground opened\\n")
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGKILL)
-    elif behaviour == "silent":
-        pass
 if CONFIG["behaviour"] in ("streams", "deaf"):
-    time.sleep(1000)  # the real one, too, answers to the end when nobody is there any more
+    time.sleep(1000)  # like the real one, which answers to the end although its reader is gone
 """
 
 WATCHED = (
@@ -104,7 +101,7 @@ WATCHED = (
 
 
 class FakeClaude:
-    """A `claude` in a folder, and what it was told."""
+    """A `claude` in a folder, and its log."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,15 +109,8 @@ class FakeClaude:
 
     @property
     def received(self) -> list[dict[str, Any]]:
-        return (
-            [
-                json.loads(line)
-                for line in self._log.read_text().splitlines(True)
-                if line.endswith("\n")
-            ]
-            if self._log.exists()
-            else []
-        )
+        lines = self._log.read_text().splitlines(True) if self._log.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     @property
     def starts(self) -> list[dict[str, Any]]:
@@ -132,10 +122,10 @@ class FakeClaude:
 
 
 def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeClaude:
-    """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording
-    (recording=NAME, exits=bool), events (turns=[[event, …], …]), streams (until it is interrupted),
-    deaf (to interrupts and signals), dies, silent, too old (for safe mode). auth: what `claude auth
-    status` prints."""
+    """Put a `claude` into a folder. behaviour: answers (answers=[…]), recording (recording=NAME,
+    exits=bool), events (turns=[[event, …], …]), streams (until it is interrupted), deaf (to
+    interrupts and signals), dies, silent, too old (for safe mode). auth: output of `claude auth
+    status`."""
     folder.mkdir(parents=True, exist_ok=True)
     if "recording" in options:
         options["recording"] = str(RECORDINGS / f"{options['recording']}.jsonl")
@@ -150,4 +140,4 @@ def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeCla
 
 
 InstallClaude = Callable[..., FakeClaude]
-"""The fixture `install_claude`: takes what `install_fake_claude` takes after the folder."""
+"""Fixture with the arguments of `install_fake_claude`, without the folder."""

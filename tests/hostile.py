@@ -1,4 +1,4 @@
-"""132 texts that would drive a terminal if they reached it as they are."""
+"""132 texts that would control a terminal if they reached it unchanged."""
 
 from __future__ import annotations
 
@@ -32,20 +32,8 @@ def _texts() -> list[str]:
         for start in _INTRODUCED[kind]
         for body, end in _STRINGS
     ]
-    sequences += [
-        "\x1bc",
-        "\x1b7\x1b8",
-        "\x1b#8",
-        "\x1b(0",
-        "\x0e",
-        "\r",
-        "\x08" * 9,
-        "\x00",
-        "\x7f",
-        "\x1b",
-        "\u202e",
-        "\u2066",
-    ]
+    sequences += "\x1bc \x1b7\x1b8 \x1b#8 \x1b(0 \x0e \r \x00 \x7f \x1b \u202e \u2066".split(" ")
+    sequences.append("\x08" * 9)
     return [f"a{sequence}z" for sequence in sequences]
 
 

@@ -1,5 +1,5 @@
-"""Tries each regular expression of parts of the program on texts that would keep a quadratic one
-busy for minutes."""
+"""Tries each regular expression of parts of the program on texts that take a quadratic one
+minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import mahtab_tui
 
 LENGTH = 80_000
-"""Characters: a linear pattern takes milliseconds for them, a quadratic one 3,000,000,000 steps."""
+"""Characters: a linear pattern takes milliseconds, a quadratic one 3,000,000,000 steps."""
 SECONDS = 5.0
 """CPU seconds after which a pattern counts as stuck."""
 METHODS = ("match", "search", "fullmatch", "sub", "findall", "finditer", "split")
@@ -37,8 +37,8 @@ NOT_HOSTILE = {
     "mahtab_tui.manual._PAGE_LINK",
     "mahtab_tui.manual._RULE",
 }
-"""They read pages of the manual, or elements that the program itself writes: the text within is
-defused, so none is begun that is not ended."""
+"""They read pages of the manual, or elements that the program itself writes, whose text is escaped,
+so that each beginning has its end."""
 SHORT = {
     "mahtab_tui.bus.answers._OPENING",
     "mahtab_tui.bus.answers._PARTIAL_OPENING",
@@ -46,12 +46,12 @@ SHORT = {
     "mahtab_tui.bus.answers._PARTIAL_CLOSING",
     "mahtab_tui.bus.output._NUMERIC",
 }
-"""They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""
+"""They get only short lines and cells (`LONGEST`, `LONGEST_NUMBER`)."""
 SHORT_LENGTH = 300
 
 
 class Found(NamedTuple):
-    """A pattern and how it is used."""
+    """A pattern and its uses."""
 
     name: str
     pattern: re.Pattern[Any]
@@ -60,49 +60,35 @@ class Found(NamedTuple):
 
 
 class Stuck(Exception):
-    """It takes too long."""
+    """A pattern takes too long."""
 
 
 def patterns(part: str) -> Iterator[Found]:
-    """All patterns of the modules of a part ("bus"), or of those beside the parts ("")."""
+    """All patterns in the modules of a package ("bus"), or in those outside the packages ("")."""
     for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui."):
         names = info.name.split(".")
-        if (
-            (names[1] if len(names) > 2 else "") != part
-            or names[-1] == "__main__"
-            or "plugin" in names
-        ):
+        if (names[1] if len(names) > 2 else "") != part or {"__main__", "plugin"} & {*names}:
             continue
         module = importlib.import_module(info.name)
         source = Path(str(module.__file__)).read_text()
         for name, value in vars(module).items():
+            full_name = f"{info.name}.{name}"
             if (
                 isinstance(value, re.Pattern)
                 and f"{name} = re.compile(" in source
-                and f"{info.name}.{name}" not in NOT_HOSTILE
+                and full_name not in NOT_HOSTILE
             ):
-                used = [
-                    method for method in METHODS if re.search(rf"\b{name}\.{method}\(", source)
-                ] or ["match"]
-                length = SHORT_LENGTH if f"{info.name}.{name}" in SHORT else LENGTH
-                yield Found(f"{info.name}.{name}", value, tuple(used), length)
+                used = [each for each in METHODS if re.search(rf"\b{name}\.{each}\(", source)]
+                length = SHORT_LENGTH if full_name in SHORT else LENGTH
+                yield Found(full_name, value, tuple(used or ["match"]), length)
         for node in ast.walk(ast.parse(source)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.args
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                method, text = node.func.attr, node.args[0].value
-                if (
-                    isinstance(node.func.value, ast.Name)
-                    and node.func.value.id == "re"
-                    and method in METHODS
-                    and isinstance(text, str)
-                ):
-                    yield Found(
-                        f"{info.name}, line {node.lineno}", re.compile(text), (method,), LENGTH
-                    )
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=method),
+                    args=[ast.Constant(value=str(text)), *_],
+                ) if method in METHODS:
+                    name = f"{info.name}, line {node.lineno}"
+                    yield Found(name, re.compile(text), (method,), LENGTH)
 
 
 def sample(tree: Any, variant: int) -> str:
@@ -138,31 +124,19 @@ def fits(sign: str, members: Any) -> bool:
         elif code is codes.RANGE:
             inside |= value[0] <= ord(sign) <= value[1]
         elif code is codes.CATEGORY:
-            name = str(value)
-            kind = (
-                sign.isdigit()
-                if "DIGIT" in name
-                else sign.isspace()
-                if "SPACE" in name
-                else sign.isalnum() or sign == "_"
-            )
+            name, kind = str(value), sign.isalnum() or sign == "_"
+            if "DIGIT" in name or "SPACE" in name:
+                kind = sign.isdigit() if "DIGIT" in name else sign.isspace()
             inside |= kind != ("NOT" in name)
     return inside != (bool(members) and members[0][0] is codes.NEGATE)
 
 
 def texts(found: Found) -> Iterator[str]:
     """Texts that the pattern is tried on."""
-    source = (
-        found.pattern.pattern
-        if isinstance(found.pattern.pattern, str)
-        else found.pattern.pattern.decode("latin-1")
-    )
-    tree = parser.parse(
-        source,
-        found.pattern.flags & ~re.UNICODE
-        if isinstance(found.pattern.pattern, bytes)
-        else found.pattern.flags,
-    )
+    source, flags = found.pattern.pattern, found.pattern.flags
+    if isinstance(source, bytes):
+        source, flags = source.decode("latin-1"), flags & ~re.UNICODE
+    tree = parser.parse(source, flags)
     samples = [sample(tree, variant)[:40] for variant in range(4)]
     pieces = dict.fromkeys(PIECES)
     for one in samples:
@@ -175,15 +149,13 @@ def texts(found: Found) -> Iterator[str]:
 def stuck(found: Found) -> str:
     """The beginning of a text that takes the pattern too long; empty where there is none."""
     for text in texts(found):
-        given: Any = (
-            text.encode("latin-1", "replace") if isinstance(found.pattern.pattern, bytes) else text
-        )
+        is_bytes = isinstance(found.pattern.pattern, bytes)
+        given: Any = text.encode("latin-1", "replace") if is_bytes else text
         for method in found.methods:
             signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
             try:
-                result = getattr(found.pattern, method)(
-                    *((given[:0], given) if method == "sub" else (given,))
-                )
+                arguments = (given[:0], given) if method == "sub" else (given,)
+                result = getattr(found.pattern, method)(*arguments)
                 for _ in result if method == "finditer" else ():
                     pass
             except Stuck:
@@ -194,7 +166,6 @@ def stuck(found: Found) -> str:
 
 
 def give_up(number: int, frame: object) -> None:
-    """The time of a pattern is over."""
     raise Stuck
 
 

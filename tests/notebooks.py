@@ -1,5 +1,4 @@
-"""Notebooks, made with nbformat: kinds of output, other tools' metadata, minor versions, and what
-only few programs write."""
+"""Notebooks made with nbformat: outputs, other tools' metadata, minor versions, and rarities."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ SOURCES = ["x = 1\n", "\nx", "", "%time x", "def f():\n\tpass\n\n", "'日本語'
 
 
 def notebooks() -> Iterator[Any]:
-    """All, as `NotebookNode`s."""
+    """Yield all as `NotebookNode`s."""
     yield new_notebook()
     for bundle in BUNDLES:
         shown = new_output("display_data", data=bundle, metadata={"image/png": {"width": 5}})
@@ -54,15 +53,12 @@ def notebooks() -> Iterator[Any]:
         ]
         yield new_notebook(cells=cells, metadata=metadata)
     for minor in (0, 4, 5):
-        cells = [
-            new_code_cell("x = 1", outputs=[new_output("stream", text="1\n")]),
-            new_markdown_cell("x"),
-        ]
+        code = new_code_cell("x = 1", outputs=[new_output("stream", text="1\n")])
+        cells = [code, new_markdown_cell("x")]
         for cell in cells if minor < 5 else ():
             del cell["id"]
-        yield nbformat.from_dict(
-            {"nbformat": 4, "nbformat_minor": minor, "metadata": {}, "cells": cells}
-        )
+        version = {"nbformat": 4, "nbformat_minor": minor}
+        yield nbformat.from_dict({**version, "metadata": {}, "cells": cells})
     yield _with(*(new_code_cell(source) for source in SOURCES), *map(new_markdown_cell, SOURCES))
     attached = {"p.png": {"image/png": PIXEL}}
     yield _with(new_markdown_cell("![p](attachment:p.png)", attachments=attached))
@@ -84,12 +80,10 @@ def _with(*cells: Any) -> Any:
 
 
 def text_of(notebook: Any, layout: int = 0) -> str:
-    """The text of a notebook as Jupyter writes it, or as other programs lay it out."""
+    """Return a notebook's text as Jupyter (0) or other programs (1, 2) write it."""
     if layout == 0:
         return str(nbformat.writes(notebook)) + "\n"
-    if layout == 1:
-        return json.dumps(notebook, indent=2)
-    return json.dumps(notebook)
+    return json.dumps(notebook, indent=2 if layout == 1 else None)
 
 
 def write(notebook: Any, path: Path, layout: int = 0) -> Path:

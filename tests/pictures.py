@@ -1,4 +1,4 @@
-"""Files of pictures, good and bad, for tests."""
+"""Picture files for tests, good and bad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
 
 
 def noise(width: int, height: int) -> Image.Image:
-    """An image that no file makes small."""
+    """An image that cannot be compressed."""
     return Image.frombytes("RGB", (width, height), random.Random(7).randbytes(3 * width * height))
 
 
@@ -33,27 +33,21 @@ def moving(*colours: str) -> bytes:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG of few bytes that says that it has so many pixels."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
-        )
-
+    """A PNG of few bytes that claims to have so many pixels."""
     head = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(b"\0" * 1_000))
-        + chunk(b"IEND", b"")
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 1_000)), (b"IEND", b""))
+    written = (
+        struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+        for name, data in chunks
     )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 
 def seen(picture: EncodedPicture) -> Image.Image:
-    """Return the pictures that a model would see."""
+    """The picture as a model sees it."""
     return decoded(picture.data)
 
 
 def decoded(data: str) -> Image.Image:
-    """An image of base64."""
+    """An image from base64."""
     return Image.open(io.BytesIO(base64.b64decode(data, validate=True)))

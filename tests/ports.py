@@ -1,4 +1,4 @@
-"""Free ports of loopback for servers that other programs start."""
+"""Free ports for servers that other programs start."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import socket
 from itertools import count
 
 _FIRST, _LAST = 10_000, 32_000
-"""Below what the system gives to those who ask for any port: such a port is often taken again
-before its server has started."""
-_NUMBERS = count(os.getpid() * 101)  # each process of a run begins elsewhere
+"""Below the ports that the system chooses, which another program often gets first."""
+_NUMBERS = count(os.getpid() * 101)  # each process of a run starts with another port
 
 
 def free_port() -> int:
-    """A port that nobody listens at; never twice the same in this process."""
+    """Return a port without a server, never the same one twice in this process."""
     for number in _NUMBERS:
         port = _FIRST + number % (_LAST - _FIRST)
         with socket.socket() as tried:

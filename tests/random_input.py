@@ -1,8 +1,7 @@
-"""Random keys, clicks, pastes and resizes over the whole application with a real kernel; the same
-seed makes the same actions.
+"""Send random keys, clicks, pastes and resizes to the whole application with a real kernel.
 
-``nice python -m tests.random_input 500`` makes 500 runs. Says which seeds ended in an error, with
-their last actions, and exits with 1 then.
+``nice python -m tests.random_input 500`` makes 500 runs. It prints the seeds that ended in an error,
+with their last actions, and then exits with 1. The same seed makes the same actions.
 """
 
 from __future__ import annotations
@@ -34,40 +33,25 @@ from mahtab_tui.tui.textual_fixes import KeyParser
 from tests.skills import write_skill
 
 ACTIONS = 150
-"""Actions of a run."""
 PATIENCE = 120
 """Seconds that an action may take before the application counts as frozen."""
 SIZES = (
-    (1, 1),
-    (1, 30),
-    (2, 3),
-    (7, 4),
-    (20, 5),
-    (40, 60),
-    (80, 24),
-    (120, 35),
-    (200, 50),
-    (300, 2),
+    *((1, 1), (1, 30), (2, 3), (7, 4), (20, 5)),
+    *((40, 60), (80, 24), (120, 35), (200, 50), (300, 2)),
 )
 
 _FUNCTION_KEYS = [
-    "\x1bOP",
-    "\x1bOQ",
-    "\x1bOR",
-    "\x1bOS",
+    *(f"\x1bO{letter}" for letter in "PQRS"),
     *(f"\x1b[{number}~" for number in (15, 17, 18, 19, 20, 21, 23, 24)),
 ]
 _MOVES = [
     *(f"\x1b[{before}{end}" for before in ("", "1;2", "1;3", "1;5") for end in "ABCDHF"),
-    "\x1b[5~",
-    "\x1b[6~",
-    "\x1b[3~",
-    "\t",
-    "\x1b[Z",
+    *("\x1b[5~", "\x1b[6~", "\x1b[3~", "\t", "\x1b[Z"),
 ]
 _CONTROLS = [
-    chr(number) for number in range(1, 27) if chr(number) not in "\x03\x04\x11\x1a\r\t"
-] + ["\x7f", "\x1b", "\x1b", "\r", "\r", "\r"]
+    *(chr(number) for number in range(1, 27) if chr(number) not in "\x03\x04\x11\x1a\r\t"),
+    *("\x7f", "\x1b", "\x1b", "\r", "\r", "\r"),
+]
 _CHORDS = [f"\x1b{letter}" for letter in "abdefhjklmnprstuwxyz.<>/"]
 _LETTERS = list("abcdefghijklmnopqrstuvwxyzAJNRXYM0123456789 ./@?`_()[]{}'\"=+-*:,#\\%äß中🙂\u0301")
 _CODE = (
@@ -84,50 +68,38 @@ _CODE = (
     "print('\\x1b]52;c;QUJD\\x07\\x1b[31mred')\r",
     "def f(a, b):\r",
     "rlm('how many?', 'abc ' * 2000)\r",
-    "`/skills\r",
-    "`/settings\r",
-    "`/usage\r",
-    "`/model\r",
-    "`/cd\r",
-    "`/theme\r",
+    *(f"`/{name}\r" for name in ("skills", "settings", "usage", "model", "cd", "theme")),
     "rows?\r",
 )
 _BROKEN = (
-    "\x1b[1114112u",
-    "\x1b[57441;1:3u",
-    "\x1b[97;5:9u",
-    "\x1b[;:u",
-    "\x1b[48;0;0;0;0t",
-    "\x1b[<0;9999999;99999M",
-    "\x1b[1;:R",
-    "\x1b]52;c;?\x07",
+    *("\x1b[1114112u", "\x1b[57441;1:3u", "\x1b[97;5:9u", "\x1b[;:u", "\x1b[48;0;0;0;0t"),
+    *("\x1b[<0;9999999;99999M", "\x1b[1;:R", "\x1b]52;c;?\x07"),
 )
 
 
 def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
-    """Return input that a terminal would send, or its size."""
+    """Yield input that a terminal would send, or its new size."""
     size = (120, 35)
+
+    def point() -> str:
+        return f"{chance.randint(1, size[0])};{chance.randint(1, size[1])}"
+
     while True:
         kind = chance.random()
         if kind < 0.06:
             size = chance.choice(SIZES)
             yield size
         elif kind < 0.30:
-            x, y = chance.randint(1, size[0]), chance.randint(1, size[1])
-            button = chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
-            pressed = f"\x1b[<{button};{x};{y}M"
-            moved = (
-                f"\x1b[<{button + 32};{chance.randint(1, size[0])};{chance.randint(1, size[1])}M"
-                if chance.random() < 0.3
-                else ""
-            )
-            yield pressed + (
-                moved + f"\x1b[<{button};{x};{y}m" if button < 64 and chance.random() < 0.95 else ""
-            )
+            start, button = point(), chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
+            moved = f"\x1b[<{button + 32};{point()}M" if chance.random() < 0.3 else ""
+            released = button < 64 and chance.random() < 0.95
+            end = f"{moved}\x1b[<{button};{start}m" if released else ""
+            yield f"\x1b[<{button};{start}M{end}"
         elif kind < 0.34:
-            yield f"\x1b[<35;{chance.randint(1, size[0])};{chance.randint(1, size[1])}M"
+            yield f"\x1b[<35;{point()}M"
         elif kind < 0.39:
-            yield f"\x1b[200~{''.join(chance.choices([*_LETTERS, chr(10)], k=chance.choice((1, 20, 2000))))}\x1b[201~"
+            letters = chance.choices([*_LETTERS, "\n"], k=chance.choice((1, 20, 2000)))
+            yield f"\x1b[200~{''.join(letters)}\x1b[201~"
         elif kind < 0.45:
             yield chance.choice(_CODE)
         elif kind < 0.47:
@@ -135,13 +107,12 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
         elif kind < 0.48:
             yield chance.choice(("\x1b[O", "\x1b[I"))
         else:
-            yield chance.choice(
-                chance.choice((_FUNCTION_KEYS, _MOVES, _CONTROLS, _CHORDS, _LETTERS, _LETTERS))
-            )
+            keys = (_FUNCTION_KEYS, _MOVES, _CONTROLS, _CHORDS, _LETTERS, _LETTERS)
+            yield chance.choice(chance.choice(keys))
 
 
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
-    """One run, in this process; `begun` is called before each action."""
+    """Make one run in this process; `begun` is called before each action."""
     chance = random.Random(seed)
     settings = load_settings(
         model="demo", approval=chance.choice(("ask", "review", "auto")), share=False
@@ -174,12 +145,8 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                     await pilot.pause()
             app.exit()
     except BaseException:
-        print(
-            f"seed {seed}: the last actions, after which the application ended:",
-            *map(repr, last),
-            sep="\n  ",
-            flush=True,
-        )
+        head = f"seed {seed}: the application ended after these actions:"
+        print(head, *map(repr, last), sep="\n  ", flush=True)
         raise
     finally:
         await asyncio.to_thread(session.close)
@@ -187,7 +154,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
 
 
 def run_here(seed: int) -> None:
-    """One run in a home and a project of its own, which are the process's from then on."""
+    """Make one run in a new home and project, which this process then keeps."""
     folder = Path(tempfile.mkdtemp(prefix="mahtab-random-"))
     project = folder / "project"
     project.mkdir()
@@ -205,13 +172,13 @@ def run_here(seed: int) -> None:
 
 
 def main() -> int:
-    """Each run in a process of its own, so that one that freezes ends only that."""
+    """Make each run in its own process, so that a freeze ends only that run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, help="how many runs")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    given = parser.parse_args()
+    options = parser.parse_args()
     failed = []
-    for seed in range(given.first, given.first + given.count):
+    for seed in range(options.first, options.first + options.count):
         command = f"from tests.random_input import run_here; run_here({seed})"
         done = subprocess.run(
             [sys.executable, "-c", command],
@@ -224,7 +191,7 @@ def main() -> int:
             print(done.stdout)
             failed.append(seed)
         print(f"seed {seed}: {'failed' if done.returncode else 'passed'}", flush=True)
-    print(f"{given.count} runs, failed seeds:", *failed)
+    print(f"{options.count} runs, failed seeds:", *failed)
     return 1 if failed else 0
 
 

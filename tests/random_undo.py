@@ -13,27 +13,26 @@ from pathlib import Path
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 
 _PROGRAM = Path(__file__).with_name("undo_program.py")
 _LOAD = f"import importlib.util, sys\nspec = importlib.util.spec_from_file_location('undo_program', {str(_PROGRAM)!r})\nmodule = importlib.util.module_from_spec(spec)\nsys.modules['undo_program'] = module\nspec.loader.exec_module(module)\nprobe = module.Probe(globals())\ndel spec, module"
-_HERE = "__import__('undo_program')"
+_MODULE = "__import__('undo_program')"
 
 
-def prepared(cells: Cells, verbose: bool = False) -> Cells:
+def prepare(cells: Cells, verbose: bool = False) -> None:
     cells.text(_LOAD + f"\nprobe.verbose = {verbose}")
-    return cells
 
 
 def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
     rng = random.Random(seed)
     cells.text(
-        f"[globals().pop(name, None) for name in {_HERE}.NAMES]; {_HERE}.Plain.shared = None; {_HERE}.change(globals(), {seed}, {rng.randrange(5, 40)})"
+        f"[globals().pop(name, None) for name in {_MODULE}.NAMES]; {_MODULE}.Plain.shared = None; {_MODULE}.change(globals(), {seed}, {rng.randrange(5, 40)})"
     )
     states = [_digest(cells)]
     numbers = []
     for cell in range(rng.randrange(1, 4)):
-        cells.text(f"{_HERE}.change(globals(), {seed * 10 + cell}, {rng.randrange(1, 15)})")
+        cells.text(f"{_MODULE}.change(globals(), {seed * 10 + cell}, {rng.randrange(1, 15)})")
         numbers.append(cells.number)
         states.append(_digest(cells))
     back = rng.randrange(len(numbers))
@@ -43,13 +42,12 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
     found = []
 
     def compare(wanted: str, what: str) -> None:
-        if (now := _digest(cells)) == wanted:
-            return
-        found.append(f"seed {seed}: {what} differs")
-        if verbose:
-            found.extend(
-                difflib.unified_diff(wanted.splitlines(), now.splitlines(), lineterm="", n=2)
-            )
+        if (now := _digest(cells)) != wanted:
+            found.append(f"seed {seed}: {what} differs")
+            if verbose:
+                found.extend(
+                    difflib.unified_diff(wanted.splitlines(), now.splitlines(), n=2, lineterm="")
+                )
 
     if rng.random() < 0.5:
         cells.kernel.redo()
@@ -71,20 +69,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--verbose", action="store_true", help="show what differs")
     chosen = parser.parse_args()
-    kernel = ProcessKernel()
-    host = RecordingHost()
-    kernel.start(host)
-    cells = prepared(Cells(kernel, host), chosen.verbose)
     failed = 0
-    for seed in range(chosen.seed, chosen.seed + chosen.programs):
-        try:
-            found = difference(cells, seed, chosen.verbose)
-        except (AssertionError, KernelError) as error:
-            found = f"seed {seed}: {error}"
-        if found:
-            failed += 1
-            print(found, flush=True)
-    kernel.close()
+    with running(ProcessKernel()) as cells:
+        prepare(cells, chosen.verbose)
+        for seed in range(chosen.seed, chosen.seed + chosen.programs):
+            try:
+                found = difference(cells, seed, chosen.verbose)
+            except (AssertionError, KernelError) as error:
+                found = f"seed {seed}: {error}"
+            if found:
+                failed += 1
+                print(found, flush=True)
     print(f"{chosen.programs} programs, {failed} with a difference")
     return 1 if failed else 0
 

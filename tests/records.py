@@ -1,5 +1,4 @@
-"""Records from JSON values, as files and sockets have them; a field that a tag does not have is an
-error here."""
+"""Records from JSON values; unlike in files and sockets, an unknown field is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from mahtab_tui.bus.records import Record, get_record, hints
 def made(
     tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time: float = 0.0
 ) -> Record:
-    """A record of a tag."""
+    """Build a record of a tag."""
     fields = dict(attrs or {})
     record = decode(tag, text, fields, time)
     assert record is not None, tag

@@ -1,5 +1,4 @@
-"""Searches by script: models and sandboxes that do what a test says, and the events that come of
-it."""
+"""Scripted searches: models and sandboxes that follow a test's script, and the events of both."""
 
 from __future__ import annotations
 
@@ -15,23 +14,25 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.llm.prompts import LAST_CALL, QUERY
+from mahtab_tui.llm.prompts import LAST_CALL, PLAIN, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
 from mahtab_tui.search.api import Asking, Search, SearchAnswer
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.tree import Tree
+from mahtab_tui.worker.answers import FORM
 from mahtab_tui.worker.sandbox.text import Final
 from tests import tags
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 
-Reply = Callable[[Sequence[BaseMessage]], "Awaitable[str] | str"]
+STOPPED = "[failed: The call was stopped.]"
+Messages = Sequence[BaseMessage]
+Reply = Callable[[Messages], "Awaitable[str] | str"]
 """Return a model's answer to a conversation."""
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers by a function, on the loop; each call costs a cent, and reads 100 tokens and writes
-    10."""
+    """Answers by a function on the loop. Each call costs a cent, reads 100 tokens and writes 10."""
 
     reports_cost: ClassVar[bool] = True
 
@@ -63,27 +64,21 @@ class ScriptedModel(BaseChatModel):
 
 
 class Seat:
-    """Objects for a scripted turn: the node's text, and the engine behind it."""
+    """A scripted turn's access to its node's text and to the engine."""
 
     def __init__(self, text: Text, host: SandboxHost) -> None:
         self.text = text.text
         self.host = host
         self.output: list[str] = []
-        self.names: dict[str, Any] = {}
-        """Variables that stay from turn to turn."""
 
     def print(self, *values: object) -> None:
         self.output.append(" ".join(map(str, values)) + "\n")
 
     async def rlm(self, query: str, *parts: str | tuple[int, int]) -> list[str]:
-        return await self._call(
-            "rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True}
-        )
+        return await self._call("rlm", query, parts, True)
 
-    async def llm(self, query: str, part: str | tuple[int, int] | None = None) -> str:
-        return (
-            await self._call("llm", {"query": query, "part": None if part is None else _part(part)})
-        )[0]
+    async def llm(self, query: str, part: str | tuple[int, int] = "") -> str:
+        return (await self._call("llm", query, [part], False))[0]
 
     def partition(self, n: int) -> list[tuple[int, int]]:
         size = -(-len(self.text) // n)
@@ -95,16 +90,15 @@ class Seat:
         self.host.send("final", {"text": text, "spans": [list(span) for span in spans]})
         raise Final
 
-    async def _call(self, name: str, args: dict[str, Any]) -> list[str]:
-        reply = await self.host.call(name, args)
+    async def _call(
+        self, name: str, query: str, parts: Sequence[str | tuple[int, int]], many: bool
+    ) -> list[str]:
+        sent = [{"text": part} if isinstance(part, str) else {"span": list(part)} for part in parts]
+        reply = await self.host.call(name, {"query": query, "parts": sent, "map": many})
         return [
             f"[failed: {answer['text']}]" if answer["failed"] else str(answer["text"])
             for answer in reply["answers"]
         ]
-
-
-def _part(part: str | tuple[int, int]) -> dict[str, Any]:
-    return {"text": part} if isinstance(part, str) else {"span": list(part)}
 
 
 Turn = Callable[[Seat], Awaitable[None]]
@@ -112,21 +106,19 @@ Turn = Callable[[Seat], Awaitable[None]]
 
 
 class ScriptedSandboxes:
-    """Sandboxes whose code is the name of a turn: the model says ``look()``, and `turns["look"]`
-    runs."""
+    """Sandboxes for code that names a turn: ``look()`` runs the function `look` of `turns`."""
 
     name = "scripted"
     gaps = ""
+    slow = False
+    """Whether they never start."""
 
-    def __init__(self, turns: Mapping[str, Turn]) -> None:
-        self._turns = turns
+    def __init__(self, turns: Sequence[Turn] = ()) -> None:
+        self._turns = {cast("Any", turn).__name__: turn for turn in turns}
         self.open = 0
-        """Sandboxes that have not been closed."""
         self.most = 0
         """The most that were open at a time."""
         self.closed = False
-        self.slow = False
-        """They never start."""
 
     async def start(
         self, text: Text, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()
@@ -186,31 +178,38 @@ class TurnStatusError(Exception):
 
 
 def code(call: str, note: object = "") -> str:
-    """A model's answer that runs a turn. note: makes its block differ from others that run the same."""
+    """Return an answer that runs a turn. note: distinguishes blocks that run the same turn."""
     comment = f"  # {note}" if note else ""
     return f"I look.\n\n```python\n{call}(){comment}\n```\n"
 
 
-def query_of(messages: Sequence[BaseMessage]) -> str:
-    """The query that a conversation is about."""
+def query_of(messages: Messages) -> str:
+    """Return the query of a conversation."""
     found = re.search(rf"<{QUERY}>\n(.*?)\n</{QUERY}>", str(messages[1].content), re.DOTALL)
     assert found
     return found[1]
 
 
-def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best there is") -> Reply:
-    """A model that says to each query these answers in order, one a turn; `last` when it is asked
-    for its best answer."""
+def is_plain(messages: Messages) -> bool:
+    return PLAIN in str(messages[0].content)
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        if LAST_CALL in str(messages[-1].content):
+
+def is_last_call(messages: Messages) -> bool:
+    return LAST_CALL in str(messages[-1].content)
+
+
+def count_answers(messages: Messages) -> int:
+    return sum(message.type == "ai" for message in messages)
+
+
+def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best there is") -> Reply:
+    """Answer each query with its answers in order, one a turn, and a last call with `last`."""
+
+    def reply(messages: Messages) -> str:
+        if is_last_call(messages):
             return last
-        entry = script[query_of(messages)]
-        return (
-            entry
-            if isinstance(entry, str)
-            else entry[sum(1 for message in messages if message.type == "ai")]
-        )
+        entry = script[query_of(messages).partition(FORM)[0]]
+        return entry if isinstance(entry, str) else entry[count_answers(messages)]
 
     return reply
 
@@ -228,6 +227,9 @@ class Story(list[Record]):
             and attrs.items() <= record.attrs.items()
         ]
 
+    def calls(self, event: str, node: str | None = None, **attrs: Any) -> list[Record]:
+        return self.of(tags.RLM_CALL, node, event=event, **attrs)
+
     def finals(self) -> dict[str, tuple[str, str]]:
         return {
             record.attrs["node"]: (record.attrs["state"], record.text)
@@ -235,47 +237,50 @@ class Story(list[Record]):
         }
 
     def begun(self) -> list[str]:
-        return [record.attrs["node"] for record in self.of(tags.RLM_CALL, event="begin")]
+        return [record.attrs["node"] for record in self.calls("begin")]
 
 
 class Bench:
-    """Searches by script, with their events."""
+    """Scripted searches, with their events."""
 
     def __init__(self) -> None:
         self.story = Story()
-        self.sandboxes = ScriptedSandboxes({})
+        self.sandboxes = ScriptedSandboxes()
         self._searches: list[Search] = []
 
-    def search(self, turns: Mapping[str, Turn]) -> Search:
+    def search(self, *turns: Turn) -> Search:
         self.sandboxes = ScriptedSandboxes(turns)
-        search = Search(self.story.append, lambda: self.sandboxes)
-        self._searches.append(search)
-        return search
+        self.running = Search(self.story.append, lambda: self.sandboxes)
+        self._searches.append(self.running)
+        return self.running
 
     def run(
         self,
         reply: Reply | ScriptedModel,
-        turns: Mapping[str, Turn],
+        *turns: Turn,
         text: Any = TEXT,
-        *,
+        sub_model: ScriptedModel | None = None,
         asking: Asking = "run",
         **limits: Any,
     ) -> SearchAnswer:
-        model = reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply)
-        within = Limits(**{"small": 0, "max_depth": 3, **limits})
-        return self.search(turns).run("what?", text, model=model, limits=within, asking=asking)
+        return self.search(*turns).run(
+            "what?",
+            text,
+            model=reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply),
+            sub_model=sub_model,
+            limits=Limits(**{"small": 0, "max_depth": 3, **limits}),
+            asking=asking,
+        )
 
-    def start(
-        self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any
-    ) -> Future[SearchAnswer]:
-        """Run it on a thread; the story goes on meanwhile."""
-        search = self.search(turns)
-        model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_depth": 3, **limits})
+    def start(self, reply: Reply, *turns: Turn, **options: Any) -> Future[SearchAnswer]:
+        """Run it on a thread, so that the test can act meanwhile."""
         pool = ThreadPoolExecutor(1)
-        running = pool.submit(search.run, "what?", text, model=model, limits=within)
+        running = pool.submit(self.run, reply, *turns, **{"asking": "ask", **options})
         pool.shutdown(wait=False)
-        self.running = search
         return running
+
+    def stop(self, node: str) -> None:
+        self.running.stop(self.story[0].attrs["tree"], node)
 
     def close(self) -> None:
         for search in self._searches:
@@ -284,8 +289,8 @@ class Bench:
 
 
 def check(story: Story) -> None:
-    """Events are numbered without a gap, every node has begun once and ended once, and the pane's
-    tree comes to the same."""
+    """Check that events are numbered without a gap, that every node has begun once and ended once,
+    and that the pane's tree shows the same."""
     for name in {record.attrs["tree"] for record in story if "tree" in record.attrs}:
         records = [record for record in story if record.attrs.get("tree") == name]
         numbers = [record.attrs["seq"] for record in records if "seq" in record.attrs]

@@ -1,4 +1,4 @@
-"""Pictures for the README and the manual, of the real program on a terminal."""
+"""Pictures of the real program on a terminal, for README and manual."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SHOTS: dict[str, Callable[[Terminal], None]] = {
 
 
 def svg(screen: Terminal) -> str:
-    """The screen as SVG, in fonts that the reader has."""
+    """Return the screen as SVG, in the reader's own fonts."""
     console = Console(
         width=screen.columns,
         record=True,
@@ -113,7 +113,7 @@ def main() -> None:
                 screen.enter("%run orders.py")
                 screen.wait(r"\+ orders")
                 act(screen)
-                for _ in range(60):  # what is drawn late
+                for _ in range(60):  # some parts are drawn late
                     screen.pump()
                 (FOLDER / f"{name}.svg").write_text(svg(screen), "utf-8")
             end_waiting_kernels(Path(home))

@@ -1,4 +1,4 @@
-"""A key in all its disguises, and whether anything of it came through a door."""
+"""A key in every encoding, and a search for parts of it in a text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.sanitize import plain
 
 KEY = "sk-proj-Qx7\"Zw9'Kd-Vb3mTn5Rj8Lp2Hs6"
-"""With both quotes, so that every literal of it differs from it."""
+"""Both quotes make every literal of it differ from it."""
 PART = 6
-"""Characters in a row that tell of it: "sk-proj" is no secret."""
+"""Length of a part that counts as a leak; "sk-proj" is no secret."""
 
 PRINT_KEY = r"""
 import base64, json, sys
@@ -28,12 +28,11 @@ def say(key):
     print()
 say(key)
 """
-"""A cell that prints it in every way; the key is in a file."""
+"""A cell that prints the key of a file in every encoding."""
 
 
 def leak(text: str) -> str:
-    """Return the parts of the key that can be read in a text, as it is or once it is drawn; empty
-    if there are none."""
+    """Return a part of the key that can be read in a raw or drawn text, or nothing."""
     hexed, coded = KEY.encode().hex(), base64.b64encode(f"user:{KEY}".encode()).decode()
     secret = [KEY[start : start + PART] for start in range(8, len(KEY) - PART)]
     secret += [json.dumps(part)[1:-1] for part in secret]
@@ -49,7 +48,7 @@ def leak(text: str) -> str:
 
 
 def assert_masked(text: str, *, expect_mask: bool = True) -> None:
-    """Nothing of the key is in a text. expect_mask: the mask is there in its place."""
+    """Check that a text has no part of the key and, with `expect_mask`, a mask instead."""
     found = leak(text)
     assert not found, f"{found!r} in {text!r}"
     assert not expect_mask or MASK in text or json.dumps(MASK)[1:-1] in text, text

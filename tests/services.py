@@ -1,5 +1,4 @@
-"""Services of models on this machine, which speak the providers' own streaming protocols: word by
-word, and as badly as they are told to."""
+"""Local model services that speak the providers' streaming protocols, well or badly."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ class Reply(NamedTuple):
     status: int = 200
     headers: Mapping[str, str] = _NO_HEADERS
     drop: bool = False
-    """The connection is cut where the pieces end, without their end being said."""
+    """Cut the connection after the pieces, without an end of the response."""
 
 
 class Service:
-    """Gives the replies in order; the last one again and again."""
+    """Sends the replies in order, and repeats the last one."""
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
@@ -40,30 +39,33 @@ class Service:
         """The bodies of the requests."""
         self.headers: list[dict[str, str]] = []
         self.documents: dict[str, Any] = {}
-        """Answers to GET, by path: JSON, or bytes, or an action before nothing is answered."""
+        """Responses to GET, by path: JSON, bytes, or `stall`."""
         self.paths: list[str] = []
-        """Paths of the requests for answers."""
+        """Paths of the POST requests."""
         self.connections: set[Any] = set()
-        """The clients' ends of the connections on which answers were asked for."""
+        """Client addresses of the POST requests."""
         self.left = threading.Event()
-        """A client closed its connection before its answer was whole."""
+        """Set if a client closed its connection before its response was complete."""
         self.over = threading.Event()
-        """The test has ended: nothing waits any more."""
+        """Set when the test ends: nothing waits any more."""
         self.url = ""
 
     def next_reply(self) -> Reply:
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
     def stall(self) -> None:
-        """Say nothing until the test has ended, or the client leaves (see `_Handler`)."""
+        """Send nothing until the test ends or the client leaves (see `_Handler`)."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     service: Service
 
-    def do_GET(self) -> None:
+    def _note_headers(self) -> None:
         self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+
+    def do_GET(self) -> None:
+        self._note_headers()
         document = self.service.documents.get(self.path)
         if document == self.service.stall:
             with contextlib.suppress(OSError):
@@ -78,14 +80,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         self.service.asked.append({"connect": self.path})
-        self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+        self._note_headers()
         self.send_error(403)
 
     def do_POST(self) -> None:
         self.service.connections.add(self.client_address)
         self.service.paths.append(self.path)
         self.service.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+        self._note_headers()
         reply = self.service.next_reply()
         try:
             self._answer(reply)
@@ -121,11 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ConnectionError
 
     def log_message(self, *args: Any) -> None:
-        """Nothing on stderr."""
+        """Print nothing."""
 
 
 class LocalServer(ThreadingHTTPServer):
-    """A server of a test on a free port, whose end waits for no client."""
+    """A server on a free port that waits for no client when it ends."""
 
     daemon_threads = True
     block_on_close = False
@@ -140,7 +142,7 @@ class LocalServer(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def answering(server: BaseServer) -> Iterator[None]:
-    """A server answers on a thread of its own, and ends without a wait."""
+    """Serve on another thread."""
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     ).start()
@@ -152,7 +154,6 @@ def answering(server: BaseServer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Service]:
-    """A service for the time of a test."""
     service = Service()
     handler = type("Handler", (_Handler,), {"service": service})
     with LocalServer(handler) as server, answering(server):
@@ -164,17 +165,17 @@ def serving() -> Iterator[Service]:
 
 
 class Protocol(NamedTuple):
-    """How a provider's answers look on the wire."""
+    """A provider's streaming protocol."""
 
     spec: str
     """The model's name for mahtab-tui."""
     words: Callable[[str], bytes]
-    """One piece of an answer."""
+    """Encodes one piece of an answer."""
     begin: list[bytes]
     end: list[bytes]
     """The end of an answer that read 1,000 tokens and wrote 100."""
     cut: list[bytes]
-    """Return an answer that has reached the limit of tokens."""
+    """The end of an answer that has reached the limit of tokens."""
     broken: bytes
     """An overload in the middle of an answer."""
     content: str = "text/event-stream"
@@ -194,7 +195,7 @@ def refusing(
     plain: bool = False,
     headers: Mapping[str, str] = _NO_HEADERS,
 ) -> Reply:
-    """An error before any answer. plain: as Ollama tells it."""
+    """Return an error instead of an answer. plain: in Ollama's form."""
     error = {"type": kind, "code": kind, "message": message}
     body = {"type": "error", "error": message if plain else error, "message": message}
     return Reply(

@@ -14,20 +14,16 @@ def write_skill(
     content: str = "Good.",
     text: str | None = None,
 ) -> Path:
-    """A ``SKILL.md`` in a folder of skills; `text` in place of a valid one."""
+    """Write a ``SKILL.md`` into a folder of skills. text: all of it."""
     path = directory / name / "SKILL.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f"---\nname: {name}\ndescription: {description}\n---\n{content}\n"
-        if text is None
-        else text,
-        "utf-8",
-    )
+    valid = f"---\nname: {name}\ndescription: {description}\n---\n{content}\n"
+    path.write_text(valid if text is None else text, "utf-8")
     return path
 
 
 def trust_skills(project: Path, *extra: Path, of_project: bool = False) -> None:
-    """Trust all skills of a project as they are now, as the user may."""
+    """Trust all skills of a project as they are now."""
     loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
     loader.load_all()
     for skill in loader.untrusted:

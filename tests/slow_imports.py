@@ -1,4 +1,4 @@
-"""Starts the application many times with imports that take long now and then."""
+"""Start the application while some imports are slow."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from mahtab_tui.tui.terminal_driver import StdioRedirect
 from tests import tags
 
 SHARE, LONGEST = 0.1, 0.02
-"""Which share of all modules takes up to so many seconds more."""
+"""The share of slow modules, and the most seconds that one takes longer."""
 NO_LIBRARIES = {"mahtab_tui", "tests", *sys.stdlib_module_names}
 PATIENCE = 300.0
-"""Seconds after which a run hangs."""
+"""Seconds after which a run counts as hanging."""
 
 
 class SlowImports(importlib.abc.MetaPathFinder):
-    """Lets modules take long, and writes down which thread has imported which library."""
+    """Slow down modules, and record which thread imported which library."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._begun = False
-        """The screen has begun to import what it needs: other threads may import from now on."""
+        """True once the screen imports its modules: other threads may import from then on."""
         self.libraries: dict[str, set[str]] = defaultdict(set)
-        """By who imported them: `main` until the screen had its modules, `main later`, `others`
-        until then, `others later`."""
+        """By thread: `main` and `others` until the screen has its modules, then `main later` and
+        `others later`."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -57,22 +57,16 @@ class SlowImports(importlib.abc.MetaPathFinder):
             and (loader := spec.loader) is not None
             and hasattr(loader, "create_module")
         ):
-            create, pause = (
-                loader.create_module,
-                self._random.random() * LONGEST if self._random.random() < SHARE else 0.0,
-            )
+            create = loader.create_module
+            pause = self._random.random() * LONGEST if self._random.random() < SHARE else 0.0
 
             def slowly(spec: ModuleSpec) -> ModuleType | None:
-                self._begun = self._begun or not IMPORTS._screen_is_done.is_set()
+                later = IMPORTS._screen_is_done.is_set()
+                self._begun = self._begun or not later
                 if self._begun:
-                    who = (
-                        "main"
-                        if threading.current_thread() is threading.main_thread()
-                        else "others"
-                    )
-                    self.libraries[f"{who} later" if IMPORTS._screen_is_done.is_set() else who].add(
-                        name.partition(".")[0]
-                    )
+                    main = threading.current_thread() is threading.main_thread()
+                    who = ("main" if main else "others") + (" later" if later else "")
+                    self.libraries[who].add(name.partition(".")[0])
                 time.sleep(pause)
                 return create(spec)
 
@@ -80,14 +74,12 @@ class SlowImports(importlib.abc.MetaPathFinder):
         return spec
 
     def of_two(self) -> list[str]:
-        """The libraries that the main thread and others may have imported at the same time: not
-        Python's own, and none of ours."""
-        main, later, others = (
-            self.libraries["main"],
-            self.libraries["main later"],
-            self.libraries["others"],
+        """Return the libraries that the main thread and others may have imported at the same time,
+        but for the standard library and our modules."""
+        main, later = self.libraries["main"], self.libraries["main later"]
+        both = ((main | later) & self.libraries["others"]) | (
+            later & self.libraries["others later"]
         )
-        both = ((main | later) & others) | (later & self.libraries["others later"])
         return sorted(both - NO_LIBRARIES)
 
     def early(self) -> list[str]:
@@ -99,10 +91,9 @@ async def _use(session: Session, app: MahtabApp, store: MemoryStore) -> None:
         session.agent.warm_up()
         session.submit("python", "total = 1 + 1\ntotal")
         session.submit("ask", "what is total?")
-        answered = (tags.ASSISTANT_CHAT, tags.USER_REPL_OUT)
-        until = time.monotonic() + PATIENCE
-        while not set(answered) <= {record.tag for record in list(store.records)}:
-            if time.monotonic() > until:
+        end = time.monotonic() + PATIENCE
+        while not {tags.ASSISTANT_CHAT, tags.USER_REPL_OUT} <= {r.tag for r in store.records}:
+            if time.monotonic() > end:
                 raise TimeoutError(f"It hangs: {[record.tag for record in store.records]}")
             await pilot.pause(0.02)
         for _ in range(5):
@@ -110,7 +101,7 @@ async def _use(session: Session, app: MahtabApp, store: MemoryStore) -> None:
 
 
 def run_once(seed: int) -> dict[str, Any]:
-    """One start in this process; what it came to."""
+    """Start the application once in this process, and return the results."""
     slow, failures = SlowImports(seed), list[str]()
     threading.excepthook = lambda failed: failures.append(
         "".join(traceback.format_exception(failed.exc_value)) if failed.exc_value else "?"
@@ -120,12 +111,8 @@ def run_once(seed: int) -> dict[str, Any]:
         os.environ["HOME"] = folder
         os.chdir(folder)
         store = MemoryStore()
-        session = Session(
-            load_settings(model="demo", approval="auto", reflection="never"),
-            InProcessKernel({}),
-            HeadlessFrontend(),
-            store=store,
-        )
+        settings = load_settings(model="demo", approval="auto", reflection="never")
+        session = Session(settings, InProcessKernel({}), HeadlessFrontend(), store=store)
         history = History(Path(folder, "history.db"), folder)
         try:
             asyncio.run(
@@ -151,5 +138,5 @@ def run_once(seed: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     lines = os.dup(1)
-    os.dup2(2, 1)  # what a cell prints while the session closes is none of the lines
+    os.dup2(2, 1)  # cells may print while the session closes
     os.write(lines, json.dumps(run_once(int(sys.argv[1]))).encode() + b"\n")

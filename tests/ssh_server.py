@@ -1,4 +1,4 @@
-"""A real sshd on loopback with keys of its own, and a client that knows nothing else."""
+"""A real sshd on loopback with its own keys, and a client that knows only this server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ needs_sshd = pytest.mark.skipif(
 
 
 class SshServer:
-    """Runs until `close`."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
@@ -39,7 +37,7 @@ class SshServer:
         self.start()
 
     def start(self) -> None:
-        """Start it, again with what its files say now."""
+        """Start or restart it with its current files."""
         self.close()
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
@@ -49,8 +47,7 @@ class SshServer:
         self._process = subprocess.Popen(
             [_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", log]
         )
-        # Not by connecting: the child for that connection shares the port for a moment, in which a
-        # server cannot be started again.
+        # Do not connect: the child process would hold the port, and a restart would fail.
         wait_for(lambda: log.exists() and "Server listening on" in log.read_text())
 
     def new_host_key(self) -> None:
@@ -62,7 +59,7 @@ class SshServer:
             authorized.write((self.folder / f"{name}.pub").read_text())
 
     def client(self) -> Path:
-        """A folder for the PATH, with an ssh that uses our configuration."""
+        """Return a folder for the PATH, with an ssh that uses our configuration."""
         directory = self.folder / "bin"
         directory.mkdir(exist_ok=True)
         executable(

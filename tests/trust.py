@@ -1,4 +1,4 @@
-"""Actions of a person who trusts a project."""
+"""Trust in the files of a project."""
 
 from __future__ import annotations
 

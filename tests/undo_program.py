@@ -42,16 +42,7 @@ def change(namespace: dict[str, Any], seed: int, steps: int) -> None:
     for _ in range(steps):
         try:
             _change(namespace, rng)
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            BufferError,
-            RuntimeError,
-            NotImplementedError,
-        ):
+        except (TypeError, ValueError, LookupError, AttributeError, BufferError, RuntimeError):
             continue
 
 
@@ -68,26 +59,12 @@ def _change(namespace: dict[str, Any], rng: random.Random) -> None:
     rng.choice(_changes_of(thing))(thing, rng, things)
 
 
+_ATOMS = (None, True, 1, -1, -2, 0.0, -0.0, "a", b"b", float("nan"), 2j)
+
+
 def _atom(rng: random.Random) -> Any:
-    return rng.choice(
-        [
-            None,
-            True,
-            1,
-            -1,
-            -2,
-            0.0,
-            -0.0,
-            rng.random(),
-            rng.randrange(10**6),
-            rng.randrange(10**30),
-            str(rng.random()),
-            "a",
-            b"b",
-            float("nan"),
-            2j,
-        ]
-    )
+    numbers = rng.random(), rng.randrange(10**6), rng.randrange(10**30)
+    return rng.choice([*_ATOMS, *numbers, str(rng.random())])
 
 
 def _key(rng: random.Random) -> Any:
@@ -105,57 +82,58 @@ def _new(rng: random.Random, things: list[Any], depth: int) -> Any:
     def inner() -> list[Any]:
         return [_new(rng, things, depth - 1) for _ in range(rng.randrange(4))]
 
-    kind = rng.randrange(14 if numpy is not None else 10)
-    if kind < 2:
-        return inner()
-    if kind == 2:
-        return {_key(rng): value for value in inner()}
-    if kind == 3:
-        return tuple(inner())
-    if kind == 4:
-        return {_key(rng) for _ in range(3)}
-    if kind == 5:
-        return collections.deque(inner())
-    if kind == 6:
+    def new() -> Any:
+        return _new(rng, things, depth - 1)
+
+    def plain() -> Plain:
         made = Plain()
         made.__dict__.update((f"a{number}", value) for number, value in enumerate(inner()))
         return made
-    if kind == 7:
-        slotted = Slotted()
-        slotted.left = _new(rng, things, depth - 1)
-        return slotted
-    if kind == 8:
-        items = Items(inner())
-        items.tag = _new(rng, things, depth - 1)  # type: ignore[attr-defined]
-        return items
-    if kind == 9:
-        return rng.choice(
-            [
-                bytearray(b"bytes"),
-                collections.OrderedDict(a=1, b=inner()),
-                collections.defaultdict(list, x=inner()),
-            ]
-        )
-    if kind == 10:
-        return numpy.arange(rng.choice([0, 4, 12, 3000]), dtype=rng.choice(["i4", "f8"]))
-    if kind == 11:
+
+    def slotted() -> Slotted:
+        made = Slotted()
+        made.left = new()
+        return made
+
+    def items() -> Items:
+        made = Items(inner())
+        made.tag = new()  # type: ignore[attr-defined]
+        return made
+
+    def view() -> Any:
         arrays = [
             thing
             for thing in things
             if type(thing) is numpy.ndarray and thing.ndim == 1 and thing.size
         ]
-        return (
-            rng.choice(arrays)[rng.randrange(3) :: rng.choice([1, 2, -1])]
-            if arrays
-            else numpy.ones((2, 3), order="F")
-        )
-    if kind == 12:
-        array = numpy.empty(3, dtype=object)
-        array[0] = _new(rng, things, depth - 1)
-        return array
-    return pandas.DataFrame(
-        {"a": range(4), "b": [rng.random() for _ in range(4)], "c": list("wxyz")}
-    )
+        if not arrays:
+            return numpy.ones((2, 3), order="F")
+        return rng.choice(arrays)[rng.randrange(3) :: rng.choice([1, 2, -1])]
+
+    makers: list[Callable[[], Any]] = [
+        inner,
+        inner,
+        lambda: {_key(rng): value for value in inner()},
+        lambda: tuple(inner()),
+        lambda: {_key(rng) for _ in range(3)},
+        lambda: collections.deque(inner()),
+        plain,
+        slotted,
+        items,
+        lambda: bytearray(b"bytes"),
+        lambda: collections.OrderedDict(a=1, b=inner()),
+        lambda: collections.defaultdict(list, x=inner()),
+    ]
+    if numpy is not None:
+        makers += [
+            lambda: numpy.arange(rng.choice([0, 4, 12, 3000]), dtype=rng.choice(["i4", "f8"])),
+            view,
+            lambda: numpy.array([new(), None, None], dtype=object),
+            lambda: pandas.DataFrame(
+                {"a": range(4), "b": [rng.random() for _ in range(4)], "c": list("wxyz")}
+            ),
+        ]
+    return rng.choice(makers)()
 
 
 def _set_item(thing: Any, rng: random.Random, things: list[Any]) -> None:
@@ -215,19 +193,22 @@ _FRAME: list[_Change] = [
 
 
 def _changes_of(thing: Any) -> list[_Change]:
-    if isinstance(thing, (list, collections.deque)):
-        return _LIST
-    if isinstance(thing, dict):
-        return _DICT
-    if isinstance(thing, set):
-        return _SET
-    if isinstance(thing, bytearray):
-        return _BYTES
-    if isinstance(thing, (Plain, Slotted)):
-        return _OBJECT
+    for types, changes in (
+        ((list, collections.deque), _LIST),
+        (dict, _DICT),
+        (set, _SET),
+        (bytearray, _BYTES),
+        ((Plain, Slotted), _OBJECT),
+    ):
+        if isinstance(thing, types):
+            return changes
     if numpy is not None and isinstance(thing, numpy.ndarray):
         return [*_ARRAY, _set_item] if thing.dtype.hasobject else _ARRAY
     return _FRAME
+
+
+_ATOM_TYPES = (int, float, complex, str, bytes, type(None))
+_MODULES = ("builtins", "collections", "numpy", "pandas", "pandas.core.frame", __name__)
 
 
 def _things(namespace: dict[str, Any]) -> list[Any]:
@@ -237,16 +218,11 @@ def _things(namespace: dict[str, Any]) -> list[Any]:
         thing = pending.pop(0)
         if type(thing) is tuple:
             pending += thing
-        elif id(thing) not in found and type(thing).__module__ in (
-            "builtins",
-            "collections",
-            "numpy",
-            "pandas",
-            "pandas.core.frame",
-            __name__,
+        elif (
+            id(thing) not in found
+            and type(thing).__module__ in _MODULES
+            and not isinstance(thing, _ATOM_TYPES)
         ):
-            if isinstance(thing, (int, float, complex, str, bytes, type(None))):
-                continue
             found[id(thing)] = thing
             pending += _inside(thing)
     return list(found.values())
@@ -289,7 +265,7 @@ def digest(namespace: dict[str, Any]) -> str:
     pending = [value for _, value in sorted(ours(namespace).items())] + [Plain.shared]
     while pending:
         thing = pending.pop(0)
-        if isinstance(thing, (int, float, complex, str, bytes, type(None))):
+        if isinstance(thing, _ATOM_TYPES):
             lines.append(f"{type(thing).__name__} {thing!r}")
             continue
         if type(thing) is not tuple:
@@ -305,7 +281,7 @@ def digest(namespace: dict[str, Any]) -> str:
 
 
 def _is_mutable(value: Any) -> bool:
-    return not isinstance(value, (int, float, complex, str, bytes, type(None), tuple))
+    return not isinstance(value, (*_ATOM_TYPES, tuple))
 
 
 def _line(thing: Any, numbers: dict[int, int], alive: list[Any]) -> str:

@@ -89,19 +89,14 @@ def make() -> dict[str, Any]:
 
 
 def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any]]:
+    package = module_name.partition(".")[0]
     for number, text in enumerate(_NEEDED.get(module_name, "").split(" | ")):
         if text:
-            yield (
-                str(number),
-                eval(
-                    text,
-                    {module_name.partition(".")[0]: sys.modules[module_name.partition(".")[0]]},
-                ),
-            )
+            yield str(number), eval(text, {package: sys.modules[package]})
     for name, cls in list(vars(module).items()):
         if (
             inspect.isclass(cls)
-            and cls.__module__.partition(".")[0] == module_name.partition(".")[0]
+            and cls.__module__.partition(".")[0] == package
             and name not in ("Thread", "Popen", "Tk", "_Printer")
         ):
             with contextlib.suppress(BaseException):
@@ -124,15 +119,11 @@ def change(value: Any) -> None:
         if name not in ("__dict__", "__class__", "__weakref__"):
             with contextlib.suppress(Exception):
                 now = getattr(value, name)
-                setattr(
-                    value,
-                    name,
-                    not now
-                    if isinstance(now, bool)
-                    else now + 1
-                    if isinstance(now, int)
-                    else "other",
-                )
+                if isinstance(now, int):
+                    now = not now if isinstance(now, bool) else now + 1
+                else:
+                    now = "other"
+                setattr(value, name, now)
 
 
 def _can_block(value: Any) -> bool:
@@ -142,6 +133,9 @@ def _can_block(value: Any) -> bool:
 
 
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+_UNSTABLE = "__weakref__ __doc__ gi_frame __annotations__ __builtins__ __globals__".split()
 
 
 def digest(value: Any, depth: int = 3) -> str:
@@ -171,35 +165,14 @@ def digest(value: Any, depth: int = 3) -> str:
             lines += [digest(each, depth - 1) for each in [*value][:20]]
     for base in type(value).__mro__:
         for name, slot in vars(base).items():
-            if (
-                type(slot) in _DESCRIPTORS
-                and not re.match("_[^_]", name)
-                and name
-                not in (
-                    "__weakref__",
-                    "__doc__",
-                    "gi_frame",
-                    "__annotations__",
-                    "__builtins__",
-                    "__globals__",
-                )
-            ):
+            if type(slot) in _DESCRIPTORS and not re.match("_[^_]", name) and name not in _UNSTABLE:
                 with contextlib.suppress(Exception):
                     slot_value = slot.__get__(value)
                     names = sorted(slot_value) if isinstance(slot_value, dict) else []
                     lines += [
                         f"{name}.{key} {digest(slot_value[key], depth - 1)}" for key in names
                     ] or [f"{name} {digest(slot_value, depth - 1)}"]
-    for name in (
-        "getvalue",
-        "tell",
-        "hexdigest",
-        "qsize",
-        "locked",
-        "is_set",
-        "getstate",
-        "cache_info",
-    ):
+    for name in "getvalue tell hexdigest qsize locked is_set getstate cache_info".split():
         with contextlib.suppress(Exception):
             lines.append(f"{name} {getattr(value, name)()!r:.3000}")
     if type(value) is types.GeneratorType:

@@ -1,25 +1,34 @@
-"""Waiting for what happens outside of this process, or a little later on another thread."""
+"""Waiting for other processes and threads."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it does not come to be"
+        assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.005)
 
 
+def run_python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run this Python in a new process."""
+    options = {"timeout": 120, "check": False, **options}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
+
+
 def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
+    """Return whether a process runs (a zombie does not)."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -30,7 +39,7 @@ def alive(pid: int) -> bool:
 
 
 def waiting_kernels(home: Path) -> list[int]:
-    """The kernels that have a holder there, by their process ids."""
+    """Return the process ids of the kernels that have a holder there."""
     from mahtab_tui.kernel.detached import ask
 
     found = []
@@ -41,14 +50,14 @@ def waiting_kernels(home: Path) -> list[int]:
 
 
 def end_waiting_kernels(home: Path) -> None:
-    """Kill the kernels that wait there, with all that they have started."""
+    """Kill the kernels that wait there, with their child processes."""
     for pid in waiting_kernels(home):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process and those of its own have started (on Linux)."""
+    """Return the children of a process and their descendants (on Linux)."""
     children = [
         int(word)
         for task in Path(f"/proc/{pid}/task").iterdir()
@@ -58,5 +67,5 @@ def descendants(pid: int) -> list[int]:
 
 
 def ticks(pid: int) -> int:
-    """How long a process has computed, in hundredths of a second (on Linux)."""
+    """Return the processor time of a process, in hundredths of a second (on Linux)."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])

@@ -1,5 +1,4 @@
-"""The program started quickly: forked from a process that has loaded already what takes most of its
-start."""
+"""Start the program quickly: fork it from a process that has loaded its modules."""
 
 from __future__ import annotations
 
@@ -32,17 +31,14 @@ with socket.socket(socket.AF_UNIX) as connection:
         status = marshal.load(file)
 sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 """
-"""Starts a program with its own files, and ends as it does."""
-
+"""Starts a program with the files of this process, and ends as it does."""
 
 FOLDER = "TESTS_WARM"
-"""The environment variable with the folder of the server of programs, of which all processes of a
-run have one."""
+"""The environment variable with the folder of the server, which all processes of a run share."""
 
 
 def prepare() -> None:
-    """Called in the process that ends last: the server, once somebody needs it, ends with its
-    stdin, which is held open here."""
+    """Make the server's folder in the process that ends last, and hold the server's stdin open."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     os.environ[FOLDER] = folder
@@ -52,7 +48,7 @@ def prepare() -> None:
 
 @functools.cache
 def _server() -> str:
-    """Address of the server of programs; the first one who asks starts it."""
+    """Return the address of the server, and start it if this is the first call of the run."""
     if FOLDER not in os.environ:
         prepare()
     folder = Path(os.environ[FOLDER])
@@ -71,30 +67,23 @@ def _server() -> str:
 
 
 RUNNING: list[subprocess.Popen[bytes]] = []
-"""Kept, or it would be waited for."""
+"""References, without which Python would wait for the process."""
 
 
 def command() -> list[str]:
-    """A command that runs the program quickly; without a terminal's signals, which go to this
-    command only."""
+    """Return a command that runs the program quickly, but gets a terminal's signals itself."""
     return [sys.executable, "-I", "-S", "-c", CLIENT, _server()]
 
 
 def run_program(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run the program without a terminal, in the working directory."""
     return subprocess.run(
-        [*command(), *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        [*command(), *arguments], input=stdin, capture_output=True, text=True, timeout=100
     )
 
 
 class Forked:
-    """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's
-    end of a terminal of its own."""
+    """A program with stdin, stdout and stderr. on_terminal: these are its own terminal."""
 
     def __init__(
         self,
@@ -114,7 +103,7 @@ class Forked:
         self.pid: int = marshal.load(self._file)
 
     def wait(self, *, block: bool, seconds: float | None = None) -> int | None:
-        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later."""
+        """Return its exit code (negative: the signal), or None if it still runs."""
         if not select.select([self._connection], [], [], seconds if block else 0)[0]:
             return None
         code: int = marshal.load(self._file)
@@ -124,7 +113,7 @@ class Forked:
 
 
 class Piped(NamedTuple):
-    """A program that reads from and writes to pipes, as `subprocess.Popen` starts it."""
+    """A program that reads from and writes to pipes."""
 
     program: Forked
     stdin: TextIO
@@ -140,7 +129,7 @@ class Piped(NamedTuple):
 
 @contextlib.contextmanager
 def piped(*arguments: str) -> Iterator[Piped]:
-    """Start the program in the current folder; it is ended with the block."""
+    """Start the program in the current folder, and kill it when the block ends."""
     (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
     program = Forked(
         arguments, os.environ, Path.cwd(), [its_stdin, its_stdout, 2], on_terminal=False

@@ -42,9 +42,8 @@ from mahtab_tui.__main__ import main
 
 
 def serve(address: str) -> socket.socket:
-    """Returns in a new process for each program, with the connection over which it was asked
-    for."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
+    """Return in a new process for each program, with the connection that requested it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leaves no zombies
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -60,8 +59,7 @@ def serve(address: str) -> socket.socket:
 
 
 def become(connection: socket.socket) -> None:
-    """Returns in the program's process, which is as it was asked for; this one tells its process id
-    and its end."""
+    """Return in the program's process; this process reports its id and exit code."""
     _, files, *_ = socket.recv_fds(connection, len(b"program"), 3)
     with connection, connection.makefile("rwb") as file:
         arguments, environment, folder, on_terminal = marshal.load(file)
@@ -100,7 +98,7 @@ if __name__ == "__main__":
     assert threading.active_count() == 1
     gc.freeze()
     become(serve(sys.argv[1]))
-    if sys.argv[1:2] == ["-u"]:  # as execnet starts a Python, which gets its program over stdin
+    if sys.argv[1:2] == ["-u"]:  # execnet starts a Python so, and sends its program over stdin
         exec(eval(sys.stdin.readline()))
         sys.exit()
     main()

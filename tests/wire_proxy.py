@@ -1,4 +1,4 @@
-"""A command between host and machine that delays and cuts."""
+"""A command between host and remote machine that delays, freezes or cuts the connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 16_384
 
 
 def main(folder: Path, command: list[str]) -> None:
-    """Carry until one side ends."""
+    """Forward data until one side ends, or a file in the folder orders a cut."""
     if (folder / "refuse").exists():
         print("the road is closed", file=sys.stderr)
         raise SystemExit(255)

@@ -120,14 +120,14 @@ _ELEMENT = re.compile(
     re.DOTALL,
 )
 """Output is escaped, so it cannot imitate one."""
-_OF = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
+_ENTRY_ID = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "position": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENT = re.compile(
     r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL
 )
-_OF_VARIABLE = re.compile(r" label=\"\$(\w+)\"")
-_OF_CELLS = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
+_VARIABLE_LABEL = re.compile(r" label=\"\$(\w+)\"")
+_CELLS_LABEL = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
 _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
@@ -137,9 +137,9 @@ class Conversation:
 
     def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
         self._messages = [
-            message if message.role == "user" else message._replace(role="assistant")
-            for message in history
-            if message.text
+            each if each.role == "user" else each._replace(role="assistant")
+            for each in history
+            if each.text
         ]
 
     def ask(self, question: StoredMessage) -> None:
@@ -187,10 +187,6 @@ class Conversation:
             if message.role == "user" and message.turn is not None and message.turn > turn:
                 return index
         return len(self._messages)
-
-    def turn_before(self, index: int) -> int | None:
-        before = reversed(self._messages[:index])
-        return next((message.turn for message in before if message.role == "user"), None)
 
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
@@ -281,7 +277,7 @@ def _without_cells(text: str, hidden: HiddenEntries) -> str:
 
     def visible(element: re.Match[str]) -> str:
         entry = ""
-        if (of := _OF.search(element[2])) is not None:
+        if (of := _ENTRY_ID.search(element[2])) is not None:
             entry = tool_entry(of[2]) if of[1] == "call" else _NUMBERED[of[1]](int(of[2]))
         if entry and entry in hidden:
             removed.append(entry)
@@ -302,25 +298,23 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
         return context
 
     def attachment(found: re.Match[str]) -> str:
-        variable, cells = _OF_VARIABLE.search(found[1]), _OF_CELLS.search(found[1])
-        numbers = range(0)
+        variable, cells = _VARIABLE_LABEL.search(found[1]), _CELLS_LABEL.search(found[1])
+        private = variable is not None and variable[1] in hidden.private
         if cells:
             first = int(cells[1])
             numbers = range(first, min(int(cells[2] or first), first + 100) + 1)
-        private = (variable and variable[1] in hidden.private) or any(
-            hidden.is_private(cell_entry(number)) for number in numbers
-        )
+            private = private or any(hidden.is_private(cell_entry(number)) for number in numbers)
         return prompts.PRIVATE_ATTACHMENT if private else found[0]
 
     return _ATTACHMENT.sub(attachment, context)
 
 
 class _Summary(NamedTuple):
-    """A summary of the messages before `end`. of: their hash."""
+    """A summary of the messages before `end`."""
 
     end: int
     text: str
-    of: int
+    messages_hash: int
 
 
 class MessageHistory(Conversation):
@@ -352,24 +346,15 @@ class MessageHistory(Conversation):
             return self._sent_from(0)
         messages = self._sent_from(summary.end)
         before = prompts.earlier_conversation(summary.text)
-        if not messages or messages[0].type != "human":
-            return [HumanMessage(before), *messages]
-        return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
+        if messages and messages[0].type == "human":
+            before = f"{before}\n\n{messages.pop(0).text}"
+        return [HumanMessage(before), *messages]
 
     def prepare(
-        self,
-        llm: BaseChatModel,
-        summariser: BaseChatModel,
-        system: SystemMessage,
-        turn: int,
-        most: int | None,
+        self, summariser: BaseChatModel, system: SystemMessage, turn: int, limit: int
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, reduced to what the model can read. most: its
-        real limit in tokens, if that is less than it claims."""
-        limit = input_limit(llm)
-        room = min(limit, most or limit) - estimate_size([system])
-        if self._fits(room):
-            return self.messages
+        """Return the messages for a new question, reduced to `limit` tokens."""
+        room = limit - estimate_size([system])
         questions = self.questions(self._host.hidden)
         if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
@@ -379,10 +364,9 @@ class MessageHistory(Conversation):
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
-        if starts and starts[0] > start:
-            failure = self._summarise(summariser, starts[0], turn)
-            if failure:
-                self._warn(f"Summarising failed ({failure}). The next question tries again.")
+        is_needed = bool(starts) and starts[0] > start
+        if is_needed and (failure := self._summarise(summariser, starts[0], turn)):
+            self._warn(f"Summarising failed ({failure}). The next question tries again.")
         return self.messages
 
     def _sent_from(self, start: int) -> list[AnyMessage]:
@@ -407,7 +391,9 @@ class MessageHistory(Conversation):
 
     def _valid_summary(self) -> _Summary | None:
         summary = self._summary
-        return summary if summary is not None and summary.of == self._hash(summary.end) else None
+        if summary is None or summary.messages_hash != self._hash(summary.end):
+            return None
+        return summary
 
     def _hash(self, end: int) -> int:
         messages = self.as_messages(self._host.hidden, 0, end)
@@ -416,14 +402,11 @@ class MessageHistory(Conversation):
     def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "") -> str | None:
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
-        begin = summary.end if summary else 0
+        begin, earlier = (summary.end, summary.text) if summary else (0, "")
         messages = self.as_messages(host.hidden, begin, end, short=end)
-        request = prompts.summary_request(
-            summary.text if summary else "",
-            [(message.type, str(message.text)) for message in fit(messages, input_limit(llm) // 2)],
-            keep,
-        )
-
+        sent = fit(messages, input_limit(llm) // 2)
+        turns = [(message.type, str(message.text)) for message in sent]
+        request = prompts.summary_request(earlier, turns, keep)
         answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
         if answer.stopped:
             return None
@@ -433,10 +416,11 @@ class MessageHistory(Conversation):
         before = estimate_size(self.messages)
         self._summary = _Summary(end, text, self._hash(end))
         after = estimate_size(self.messages)
-        last = self.turn_before(end)
-        part = f"the conversation up to question {last}"
-        if last is None:
-            part = "the beginning of the conversation"
+        stored = reversed(self._messages[:end])
+        last = next((message.turn for message in stored if message.role == "user"), None)
+        part = "the beginning of the conversation"
+        if last is not None:
+            part = f"the conversation up to question {last}"
         notice = f"From now on the model gets only a summary of {part} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
         emit(host.log, Summary(text, turn=last))

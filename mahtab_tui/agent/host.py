@@ -117,8 +117,8 @@ class AgentHost(ModelHost, Protocol):
         code may already run here; then `execute` returns its result."""
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
-        """Run a block, or what the user made of it; if changes are reviewed, also wait until the
-        user keeps or undoes them. Sets `cancelled` if the user stops the turn."""
+        """Run a block, or the user's edit of it; if changes are reviewed, also wait until the user
+        keeps or undoes them. Sets `cancelled` if the user stops the turn."""
 
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
         """Return a question with its context. known: the conversation so far, whose descriptions of

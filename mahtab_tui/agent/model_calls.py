@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -83,7 +84,7 @@ def pictures_to_send(
 def with_pictures(
     messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
 ) -> list[AnyMessage]:
-    """Add each picture to the first message that names it; say so where it is not sent."""
+    """Add each picture to the first message that names it; note where one is not sent."""
     result: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:
@@ -248,7 +249,7 @@ class _AnswerReader:
         if self._cancelled.is_set():
             return None
         try:
-            for chunk in _chunks(self._llm, self._messages, self._cancelled, self._options):
+            for chunk in self._chunks():
                 if self._options:
                     self._pieces.append(chunk)
                 self._sent = self._sent or bool(
@@ -300,29 +301,22 @@ class _AnswerReader:
             thought=make_encodable("".join(self._thought)),
         )
 
-
-def _chunks(
-    llm: BaseChatModel,
-    messages: Sequence[AnyMessage],
-    cancelled: threading.Event,
-    options: Mapping[str, Any],
-) -> Iterator[BaseMessage]:
-    if not isinstance(llm, Stoppable):
-        yield from _chunks_until(llm, messages, cancelled, options)
-        return
-    stopped = False
-    for chunk in llm.stream(list(messages), **options):
-        if cancelled.is_set() and not stopped:  # it was stopped before the answer started
-            stopped = True
-            llm.stop()
-        yield chunk
+    def _chunks(self) -> Iterator[BaseMessage]:
+        llm, cancelled = self._llm, self._cancelled
+        ask = partial(llm.stream, list(self._messages), **self._options)
+        if not isinstance(llm, Stoppable):
+            yield from _chunks_until(ask, cancelled)
+            return
+        stopped = False
+        for chunk in ask():
+            if cancelled.is_set() and not stopped:  # it was stopped before the answer started
+                stopped = True
+                llm.stop()
+            yield chunk
 
 
 def _chunks_until(
-    llm: BaseChatModel,
-    messages: Sequence[AnyMessage],
-    cancelled: threading.Event,
-    options: Mapping[str, Any],
+    ask: Callable[[], Iterator[BaseMessage]], cancelled: threading.Event
 ) -> Iterator[BaseMessage]:
     """Yield the chunks of a model that cannot be stopped: a thread reads them, and is abandoned
     when the turn is cancelled."""
@@ -331,7 +325,7 @@ def _chunks_until(
 
     def read() -> None:
         try:
-            for chunk in llm.stream(list(messages), **options):
+            for chunk in ask():
                 arrived.put(chunk)
                 if left.is_set():
                     return

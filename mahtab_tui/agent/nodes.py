@@ -25,7 +25,7 @@ from mahtab_tui.agent.graph import (
     is_complete,
     step_results,
 )
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     call_model,
@@ -133,44 +133,35 @@ class Nodes:
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
-        messages = list(state["messages"])
-        count = state["tool_count"]
+        assert self.toolset is not None
+        messages, count = list(state["messages"]), state["tool_count"]
+        turn, step = state["turn"], state["step"]
         for index, call in enumerate(state["tool_calls"]):
-            ran, record = self._run_call(state, index, call, count, writer)
-            count += ran.state != "refused"
+            record = AssistantTool(
+                call=f"{turn}.{step}.{index}",
+                turn=turn,
+                step=step,
+                party=self._session.party,
+                state="running",
+                name=call["name"],
+                arguments=json.dumps(call["arguments"], ensure_ascii=False),
+            )
+            ran = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
+            seconds = 0.0
+            if count < MOST_CALLS:
+                count += 1
+                writer(record)
+                began = time.monotonic()
+                ran = run_call(call, self.toolset, self._session.cancelled)
+                seconds = round(time.monotonic() - began, 3)
+            record = record.changed(text=ran.text, state=ran.state, duration=seconds, time=0.0)
+            writer(record)
             element = to_xml(record, "call", "name", "arguments", "state")
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break
         stopped = self._session.cancelled.is_set()
         return {"messages": messages, "tool_count": count, "stopped": stopped}
-
-    def _run_call(
-        self, state: AgentState, index: int, call: ToolCall, count: int, writer: StreamWriter
-    ) -> tuple[ToolOutcome, AssistantTool]:
-        assert self.toolset is not None
-        turn, step, seconds = state["turn"], state["step"], 0.0
-        record = AssistantTool(
-            call=f"{turn}.{step}.{index}",
-            turn=turn,
-            step=step,
-            party=self._session.party,
-            state="running",
-            name=call["name"],
-            arguments=json.dumps(call["arguments"], ensure_ascii=False),
-        )
-        if count >= MOST_CALLS:
-            ran = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
-        else:
-            writer(record)
-            began = time.monotonic()
-            ran = run_call(call, self.toolset, self._session.cancelled)
-            seconds = time.monotonic() - began
-        record = record.changed(
-            text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0
-        )
-        writer(record)
-        return ran, record
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, whose code does not run."""
@@ -192,9 +183,8 @@ class Nodes:
             return update
         blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
         if not blocks:
-            return update | (
-                {"next": "generate"} if state["tool_calls"] else self._send_back(state)
-            )
+            onward = {"next": "generate"} if state["tool_calls"] else self._send_back(state)
+            return update | onward
         update["turn_count"] = state["turn_count"] + 1
         earlier = _earlier_results(state)
         if any(normalize_code(block) not in earlier for block in blocks):
@@ -244,12 +234,8 @@ class Nodes:
                 note = prompts.not_run_note(later, undone=undone)
                 results.append(_skip_result(state, later, note))
             block = blocks
-        update: Update = {
-            "execution_results": results,
-            "block": block,
-            "decision": None,
-            "stopped": stopped,
-        }
+        update: Update = {"execution_results": results, "block": block}
+        update |= {"decision": None, "stopped": stopped}
         if stopped or block == blocks:
             text = render_results(step_results({**state, "execution_results": results}))
             text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
@@ -352,7 +338,8 @@ class Nodes:
         given = messages if options else calls_as_text(messages)
         pictures = self._pictures
         request = self._fit_messages(given, system, pictures, writer)
-        if not set(picture_ids(given[-1:])) <= set(self._choose_pictures(request, pictures)):
+        sent = self._choose_pictures(request, pictures)
+        if not set(picture_ids(given[-1:])) <= set(sent):
             if pictures:
                 _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
             else:
@@ -361,12 +348,15 @@ class Nodes:
             turn=state["turn"], step=state["step"] + 1, party=self._session.party
         )
 
-        def ask(request: list[AnyMessage], options: dict[str, Any]) -> ModelAnswer:
-            shown = with_pictures(request, self._choose_pictures(request, pictures))
+        def ask(
+            request: list[AnyMessage],
+            sent: Mapping[str, EncodedPicture],
+            options: dict[str, Any],
+        ) -> ModelAnswer:
             return call_model(
                 self._session,
                 self.llm,
-                [*system, *shown],
+                [*system, *with_pictures(request, sent)],
                 state["turn"],
                 "agent",
                 partial(_warn, writer),
@@ -375,28 +365,24 @@ class Nodes:
                 lambda text: writer(thought.changed(text=make_encodable(text))),
             )
 
-        answer = ask(request, options)
-        if (
-            not answer.text
-            and self._choose_pictures(request, pictures)
-            and _is_unsupported(answer, "image", "vision", "multimodal")
-        ):
+        answer = ask(request, sent, options)
+        if not answer.text and sent and _is_unsupported(answer, "image", "vision", "multimodal"):
             if accepts_pictures(self.llm) is None:
                 self._rejects_pictures = self.llm
             why = "The service rejected the pictures, so the model is asked without them."
             _warn(writer, f"{why} {answer.failure}")
-            pictures = {}
-            answer = ask(request, options)
+            pictures = sent = {}
+            answer = ask(request, sent, options)
         if answer.too_long and not answer.text:
-            sent = self._choose_pictures(request, pictures)
             tokens = estimate_size(system) + estimate_size(request) + _picture_tokens(sent)
             self.known_limit = tokens // 2
-            answer = ask(self._fit_messages(given, system, pictures, writer), options)
+            request = self._fit_messages(given, system, pictures, writer)
+            answer = ask(request, self._choose_pictures(request, pictures), options)
         elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
             self._rejects_tools = self.llm
             why = "The model does not support tools, so it is asked without them."
             writer(Notice(why, level="info"))
-            answer = ask(calls_as_text(request), {})
+            answer = ask(calls_as_text(request), sent, {})
         return answer
 
     @property
@@ -413,7 +399,7 @@ class Nodes:
         writer: StreamWriter,
     ) -> list[AnyMessage]:
         for_pictures = _picture_tokens(self._choose_pictures(messages, pictures))
-        fitted = fit(messages, self._token_limit - estimate_size(system) - for_pictures)
+        fitted = fit(messages, self.token_limit - estimate_size(system) - for_pictures)
         if fitted != messages:
             why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
             _warn(writer, why)
@@ -423,12 +409,12 @@ class Nodes:
         self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
     ) -> Mapping[str, EncodedPicture]:
         """Pictures may use half of the context window."""
-        return pictures_to_send(messages, pictures, self._token_limit // 2)
+        return pictures_to_send(messages, pictures, self.token_limit // 2)
 
     @property
-    def _token_limit(self) -> int:
+    def token_limit(self) -> int:
         room = input_limit(self.llm)
-        return room if self.known_limit is None else min(room, self.known_limit)
+        return min(room, self.known_limit or room)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = make_request(state)
@@ -520,9 +506,8 @@ def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
 
 def _stored_text(answer: ModelAnswer) -> str:
     """Some providers reject empty messages."""
-    mark = ""
-    if answer.stopped or answer.failure:
-        mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER
+    mark = prompts.FAILED_ANSWER if answer.failure else ""
+    mark = prompts.STOPPED_ANSWER if answer.stopped else mark
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 

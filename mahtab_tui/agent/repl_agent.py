@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -28,7 +29,7 @@ from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserCha
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable, masked_messages
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import estimated_tokens, input_limit
+from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset
 
@@ -49,20 +50,19 @@ class Callbacks(NamedTuple):
     """Gets a block's output, whether it failed, and its number."""
 
 
+@dataclass(eq=False, repr=False)
 class _Turn:
     """Reports to the bus and the callbacks what the graph does."""
 
-    def __init__(self, state: AgentState, host: AgentHost, callbacks: Callbacks) -> None:
-        self._state = state
-        self._host = host
-        self._callbacks = callbacks
-        self._stream: StreamingHandler | None = None
+    _state: AgentState
+    _host: AgentHost
+    _callbacks: Callbacks
+    _stream: StreamingHandler | None = None
 
     def run(self, graph: ReplGraph) -> None:
         given: Any = dict(self._state)
-        stream: Any = graph.stream(
-            given, {"recursion_limit": RECURSION_LIMIT}, stream_mode=["updates", "custom"]
-        )
+        limit: Any = {"recursion_limit": RECURSION_LIMIT}
+        stream: Any = graph.stream(given, limit, stream_mode=["updates", "custom"])
         try:
             for mode, data in stream:
                 try:
@@ -77,8 +77,7 @@ class _Turn:
         except BaseException:
             self._end("failed")
             raise
-        failure = self._state["failure"]
-        if failure:
+        if failure := self._state["failure"]:
             emit(self._host.log, Notice(failure, level="error"))
         self._end("failed" if failure else "stopped" if self._state["stopped"] else "done")
 
@@ -200,7 +199,6 @@ class ReplAgent:
         self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
-        self._current: Future[str] | None = None
         stored = (StoredMessage(*message) for message in history)
         self._history = MessageHistory(host, stored, max_history, summary)
         if isinstance(session, AgentSession):
@@ -251,10 +249,10 @@ class ReplAgent:
 
     def prepare(self) -> None:
         """Prepare a model that then answers sooner. Waits. Raises `ModelError`."""
-        nodes = self._nodes
-        if isinstance(nodes.llm, Preparable):
+        llm = self._nodes.llm
+        if isinstance(llm, Preparable):
             (system,) = masked_messages([self._system_message()], self._host.secrets)
-            nodes.llm.prepare(str(system.text))
+            llm.prepare(str(system.text))
 
     def stop(self) -> None:
         self._host.cancelled.set()
@@ -318,19 +316,16 @@ class ReplAgent:
             with self._turn_lock:
                 if not turn.set_running_or_notify_cancel():
                     return
-                self._current = turn
                 try:
                     turn.set_result(self._answer(prompt, callbacks, shown))
                 except BaseException as error:  # the waiting thread raises it
                     turn.set_exception(error)
-                finally:
-                    self._current = None
 
         start_thread("agent-turn", run)
         return turn
 
     def _withdraw(self, turn: Future[str]) -> None:
-        if not turn.cancel() and self._current is turn:
+        if not turn.cancel() and turn.running():
             self.stop()
 
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
@@ -344,9 +339,8 @@ class ReplAgent:
         question = host.add_context(turn, prompt, known)
         self._history.ask(question)
         system = self._system_message()
-        messages = self._history.prepare(
-            nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
-        )
+        summariser = nodes.reflection_llm or nodes.llm
+        messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]
         if changed := changed_sections(self._sections(), texts):
@@ -369,20 +363,16 @@ class ReplAgent:
             self._history.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
-        results = state["execution_results"]
-        outputs = [result["output"].strip() for result in results if result["output"].strip()]
-        if (
-            outputs
-            and not state["stopped"]
-            and parse_response(state["current_response"]).code_blocks
-        ):
+        response = state["current_response"]
+        outputs = [result["output"].strip() for result in state["execution_results"]]
+        outputs = [output for output in outputs if output]
+        if outputs and not state["stopped"] and parse_response(response).code_blocks:
             return outputs[-1]
-        return parse_response(state["current_response"], ended=state["ended"]).chat
+        return parse_response(response, ended=state["ended"]).chat
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of the next question by kind, and the maximum."""
-        limit = input_limit(self._nodes.llm)
-        room = min(limit, self._nodes.known_limit or limit)
+        room = self._nodes.token_limit
         sizes = section_sizes(self.messages, self._host.pictures, room)
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:

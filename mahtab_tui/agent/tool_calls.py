@@ -156,9 +156,8 @@ def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[To
 
     def take(written: str) -> bool:
         found = _read_calls(written)
-        calls.extend(
-            _written_call(len(calls) + index, *one, tools) for index, one in enumerate(found)
-        )
+        for name, arguments in found:
+            calls.append(_written_call(len(calls), name, arguments, tools))
         return bool(found)
 
     rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)

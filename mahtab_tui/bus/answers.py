@@ -80,10 +80,8 @@ def opening(line: str) -> OpenFence | None:
     if found is None or (found["marks"][0] == "`" and "`" in found["info"]):
         return None
     quotation = _QUOTATION.match(found["margin"])
-    inner = len(found["margin"]) - (quotation.end() if quotation else 0)
-    return OpenFence(
-        found["marks"], found["info"], inner + len(found["item"]), quotation is not None
-    )
+    margin = len(found["margin"] + found["item"]) - (quotation.end() if quotation else 0)
+    return OpenFence(found["marks"], found["info"], margin, quotation is not None)
 
 
 class Fence(NamedTuple):
@@ -121,20 +119,14 @@ def fences(text: str) -> Iterator[Fence]:
         else:
             inside = True
         end = closing[0 if inside else -1] if closing else len(lines)
-        yield Fence(
-            start,
-            min(end + 1, len(lines)),
-            "".join(code[: end - start - 1]),
-            bool(closing),
-            fence.info.strip(),
-        )
+        body, after = "".join(code[: end - start - 1]), min(end + 1, len(lines))
+        yield Fence(start, after, body, bool(closing), fence.info.strip())
         start = end + 1
 
 
 def may_open(line: str) -> bool:
-    return len(line) <= LONGEST and (
-        _PARTIAL_OPENING.fullmatch(line) is not None or opening(line) is not None
-    )
+    is_partial = len(line) <= LONGEST and _PARTIAL_OPENING.fullmatch(line) is not None
+    return is_partial or opening(line) is not None
 
 
 def may_close(line: str) -> bool:
@@ -377,9 +369,8 @@ class ParsedResponse:
     @property
     def code_blocks(self) -> tuple[str, ...]:
         """The code that may run. An unclosed block counts only if the model completed its turn."""
-        return tuple(
-            part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended)
-        )
+        code = (part for part in self.parts if part.kind == "code")
+        return tuple(part.text for part in code if part.closed or self.ended)
 
     @property
     def chat(self) -> str:
@@ -413,25 +404,20 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
         if kind == "thought" or number <= thoughts:
             yield AnswerPart("thought", stretch.strip("\n"))
         elif kind == "code":
-            yield AnswerPart(
-                "code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag
-            )
+            closed = number < len(stretches) or not splitter.in_tag
+            yield AnswerPart("code", _trimmed(stretch), closed)
         else:
             yield from _markdown_parts(stretch, also)
 
 
 def _count_leading_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
     """Count the stretches before an unmatched ``</think>`` on a line of its own."""
-    texts = ["", *(text for _, text in stretches), ""]
-    return max(
-        (
-            number
-            for number, (kind, text) in enumerate(stretches)
-            if kind == "thought" and text.startswith("</")
-            if texts[number][-1:] in "\n" and texts[number + 2][:1] in "\n"
-        ),
-        default=0,
-    )
+    texts, found = ["", *(text for _, text in stretches), ""], 0
+    for number, (kind, text) in enumerate(stretches):
+        is_alone = texts[number][-1:] in "\n" and texts[number + 2][:1] in "\n"
+        if kind == "thought" and text.startswith("</") and is_alone:
+            found = number
+    return found
 
 
 def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:

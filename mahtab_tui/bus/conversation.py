@@ -145,12 +145,8 @@ class Cell(Entry):
 
     def feed(self, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""
-        shown = (
-            next((each for each in displays if each[0] == text), None)
-            if kind == "display"
-            else None
-        )
-        if shown:
+        matching = (each for each in displays if each[0] == text)
+        if kind == "display" and (shown := next(matching, None)):
             self.output.show(*shown)
         else:
             self.output.feed(kind, text)
@@ -190,10 +186,10 @@ class Note(Entry):
 _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
     records.Notice: lambda record: (record.level, record.text),
     records.Kernel: lambda record: ("error" if record.state == "dead" else "info", record.text),
-    records.Undo: lambda record: ("quiet", record.text),
-    records.Replace: lambda record: ("quiet", record.text),
-    records.Restore: lambda record: ("quiet", record.text),
-    records.Branch: lambda record: ("quiet", record.text),
+    **dict.fromkeys(
+        (records.Undo, records.Replace, records.Restore, records.Branch),
+        lambda record: ("quiet", record.text),
+    ),
     records.Skill: lambda record: (
         "quiet",
         f"the skill {record.name} is "
@@ -341,9 +337,8 @@ class Conversation:
         # Earlier answers are complete, and a resumed session may reuse their numbers.
         self._pieces.clear()
         self._marked.clear()
-        self.append(
-            Question(author="you", text=record.text, key=record.entry_name, turn=record.turn)
-        )
+        key, turn = record.entry_name, record.turn
+        self.append(Question(author="you", text=record.text, key=key, turn=turn))
 
     def _attachment(self, record: records.UserAttachment) -> None:
         questions = (entry for entry in reversed(self.entries) if isinstance(entry, Question))
@@ -411,9 +406,9 @@ class Conversation:
             if piece.number is not None or piece.code == text:
                 return
             piece.code = text
+        elif piece.source.strip("\n") == text.strip("\n"):
+            return
         else:
-            if piece.source.strip("\n") == text.strip("\n"):
-                return
             piece.source = text
             piece.revision += 1
         self.touch(piece)

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import isfinite
 from typing import NamedTuple
 
@@ -284,8 +284,5 @@ def _follows(token: _Token, values: Sequence[float]) -> bool:
         made |= {a + b, abs(a - b)}
         if a and b and re.search("[%.]|per", token.text):
             made |= {a / b, b / a}
-    return any(
-        abs(abs(each.middle) - value) <= each.half * (1 + 1e-9)
-        for each in token.ranges or ()
-        for value in made
-    )
+    pairs = product(token.ranges or (), made)
+    return any(abs(abs(each.middle) - x) <= each.half * (1 + 1e-9) for each, x in pairs)

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
@@ -91,9 +92,7 @@ class SecretMatcher:
             for needle, forms in self._long.items():
                 found += map(reduced.span, _positions(reduced.bare, needle, forms))
         if words and self._words:
-            for noise in (
-                (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
-            ):
+            for noise in (_SINGLE_IN_LINE, _NOISE_IN_LINE)[: 1 + ("\x1b" in text)]:
                 reduced = _ReducedText(noise, text)
                 for word in self._words:
                     for span in _positions(reduced.bare, word, (word,)):
@@ -170,9 +169,8 @@ def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[Secre
                 end = max(end, found + _common(text[found : found + len(form)], form))
             if form.endswith(needle):
                 last = found + len(needle)
-                start = min(
-                    start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1])
-                )
+                before = text[max(0, last - len(form)) : last]
+                start = min(start, last - _common(before[::-1], form[::-1]))
         yield SecretSpan(start, end)
         found = text.find(needle, end)
 
@@ -189,9 +187,8 @@ def _common(one: str, other: str) -> int:
 
 def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
-    return not (
-        (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
-    )
+    pairs = (before, form[0]), (after, form[-1])
+    return not any(_is_word(outside) and _is_word(inside) for outside, inside in pairs)
 
 
 def _is_word(character: str) -> bool:
@@ -369,16 +366,12 @@ def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
             return value
         return mask_spans(value, forms.spans(value, words=NAME not in args))
     if hasattr(value, "_fields"):
-        types = hints(type(value))
-        masked = {
-            name: _mask_field(each, types[name], forms) for name, each in value._asdict().items()
-        }
-        return value._replace(**masked)
+        types = hints(type(value)).values()  # in the order of the fields
+        return type(value)(*map(_mask_field, value, types, repeat(forms)))
     if isinstance(value, tuple):
         kinds = args[:1] * len(value) if args[1:] == (...,) else args
-        return tuple(
-            _mask_field(each, kind, forms) for each, kind in zip(value, kinds, strict=True)
-        )
+        pairs = zip(value, kinds, strict=True)
+        return tuple(_mask_field(each, kind, forms) for each, kind in pairs)
     return value
 
 

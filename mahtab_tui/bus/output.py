@@ -215,9 +215,8 @@ class OutputBuffer:
         rows = [line.text for line in lines]
         if self._open is None or not rows:
             rows.append("")
-        screen = Screen(
-            rows, above=min(self._above, len(rows) - 1), column=self._column, pen=self._pen
-        )
+        above = min(self._above, len(rows) - 1)
+        screen = Screen(rows, above=above, column=self._column, pen=self._pen)
         screen.feed(text[-LIVE:])
         rows = screen.rows()
         begun = bool(screen.above or rows[-1])

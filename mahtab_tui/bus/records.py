@@ -107,20 +107,24 @@ def cell_entry(cell: int) -> str:
     return f"cell {cell}"
 
 
+def _entry(kind: str, *parts: object) -> str:
+    return "" if None in parts else f"{kind} {'.'.join(map(str, parts))}"
+
+
 def question_entry(turn: int | None) -> str:
-    return "" if turn is None else f"question {turn}"
+    return _entry("question", turn)
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    return "" if turn is None or step is None else f"answer {turn}.{step}"
+    return _entry("answer", turn, step)
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
+    return _entry("code", turn, step, block)
 
 
 def tool_entry(call: str | None) -> str:
-    return "" if call is None else f"tool {call}"
+    return _entry("tool", call)
 
 
 def number_entry(number: int) -> str:
@@ -383,12 +387,17 @@ class AnswerFigure(NamedTuple):
     cell: int | None = None
 
 
-class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
-    """A complete answer. Its text may differ from what was streamed."""
+class ModelRecord(Record):
+    """An event of an answer."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
+
+
+class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
+    """A complete answer. Its text may differ from what was streamed."""
+
     stopped: bool = False
     cut: Flag = False
     """Whether the program was killed before the answer ended."""
@@ -400,12 +409,9 @@ class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT
         return answer_entry(self.turn, self.step)
 
 
-class AssistantChatStream(Stream, tag="assistant-chat-stream", in_store=False):
+class AssistantChatStream(ModelRecord, Stream, tag="assistant-chat-stream", in_store=False):
     """A piece of an answer to draw, without tags and Python fence lines."""
 
-    turn: int | None = None
-    step: int | None = None
-    party: Word | None = None
     kind: Word = "chat"
     """ "chat" or "code"."""
     block: int | None = None
@@ -417,21 +423,13 @@ class AssistantChatStream(Stream, tag="assistant-chat-stream", in_store=False):
         return answer_entry(self.turn, self.step)
 
 
-class AssistantThought(Record, tag="assistant-thought"):
+class AssistantThought(ModelRecord, tag="assistant-thought"):
     """The model's complete thinking before an answer, if its service sends it. Models do not get
     it back."""
 
-    turn: int | None = None
-    step: int | None = None
-    party: Word | None = None
 
-
-class AssistantThoughtStream(Stream, tag="assistant-thought-stream", in_store=False):
+class AssistantThoughtStream(ModelRecord, Stream, tag="assistant-thought-stream", in_store=False):
     """A piece of the model's thinking to draw."""
-
-    turn: int | None = None
-    step: int | None = None
-    party: Word | None = None
 
 
 class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):

@@ -202,25 +202,15 @@ def refusal(code: str) -> str:
 def _is_needed(text: str, offset: int) -> bool:
     char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
-        return (
-            _is_emoji(before)
-            or (before in _OTHER_EMOJI and bool(before))
-            or (after == _KEYCAP and _has_keycap(before))
-        )
+        is_digit = after == _KEYCAP and _has_keycap(before)
+        return is_digit or _is_emoji(before) or (bool(before) and before in _OTHER_EMOJI)
     if char == _KEYCAP:
-        return _has_keycap(
-            text[offset - 2 : offset - 1] if before and before in _SELECTORS else before
-        )
+        is_selected = bool(before) and before in _SELECTORS
+        return _has_keycap(text[offset - 2 : offset - 1] if is_selected else before)
     if before and unicodedata.combining(before) == _VIRAMA:
         return True
-    letter = next(
-        (
-            each
-            for each in reversed(text[max(0, offset - _MOST_MARKS) : offset])
-            if not _joins(each)
-        ),
-        "",
-    )
+    near = reversed(text[max(0, offset - _MOST_MARKS) : offset])
+    letter = next((each for each in near if not _joins(each)), "")
     if _is_arabic(letter) and _is_arabic(after):
         return True
     return char == _ZWJ and _is_emoji(letter) and _is_emoji(after)

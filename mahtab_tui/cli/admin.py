@@ -70,25 +70,25 @@ Project = Annotated[
 
 
 @config_app.callback(invoke_without_command=True)
-def config(context: typer.Context, given: Assignments = None) -> None:
+def config(context: typer.Context, assignments: Assignments = None) -> None:
     """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or
     written, 2 a wrong key or value."""
     if context.invoked_subcommand is not None:
-        if given:
+        if assignments:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
 
-    settings = checked_settings((), given)
+    settings = checked_settings((), assignments)
     with fail_on(SettingsError):
         rows = list_settings(settings)
     rows = [
         row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row
         for row in rows
     ]
-    wide_key = max(len(row.key) for row in rows)
-    wide_value = min(max(len(row.value) for row in rows), 40)
+    key_width = max(len(row.key) for row in rows)
+    value_width = min(max(len(row.value) for row in rows), 40)
     for row in rows:
-        echo(f"{row.key:<{wide_key}}  {row.value:<{wide_value}}  {row.origin.text}")
+        echo(f"{row.key:<{key_width}}  {row.value:<{value_width}}  {row.origin.text}")
 
 
 @config_app.command("set")
@@ -106,7 +106,7 @@ def set_(
     from mahtab_tui.tui.screens.settings import check
 
     provider = None
-    with suppress(SettingsError):  # the invalid setting may be the one being changed
+    with suppress(SettingsError):  # the invalid setting may be the changed one
         provider = load_settings().provider
     with fail_on(SettingsError):
         new = values.parse_value(key, value)
@@ -154,7 +154,9 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     loader = SkillsLoader(*_skill_folders(load_settings()))
     loader.load_all()
     skills = {path: text for each in loader.untrusted for path, text in skill_texts(each).items()}
-    if not found and not instructions and not skills:
+    kinds = {"values": found, "instructions": instructions, "skills": skills}
+    named = " and ".join(name for name, kind in kinds.items() if kind)
+    if not named:
         echo("Nothing here needs trusting.")
         return
     for each in found:
@@ -167,8 +169,6 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     for path, text in skills.items():
         echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
-        kinds = {"values": found, "instructions": instructions, "skills": skills}
-        named = " and ".join(name for name, kind in kinds.items() if kind)
         typer.confirm(f"Trust these {named}?", abort=True)
     with fail_on(SettingsError, code=1):
         values.allow({each.path: each.values for each in found})
@@ -273,6 +273,7 @@ def new(
 ClientName = Literal["claude-code", "codex"]
 
 _SERVER_NAME = "mahtab"
+_ALREADY_THERE = f"{{}} already has a server named {_SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
 _CODEX_SECONDS = 86_400
 """Codex's default of 60 is too short for a long cell, or for a user to answer."""
 
@@ -287,9 +288,7 @@ def write_plugin() -> Path:
         if folder.exists():
             shutil.rmtree(folder)
         shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
-        values.write_text(
-            folder / ".mcp.json", render_configuration("claude-code", server_command())
-        )
+        values.write_text(folder / ".mcp.json", render_configuration("claude-code"))
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error.strerror or error}.") from None
     return folder
@@ -301,18 +300,15 @@ def server_command() -> list[str]:
     return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
-def render_configuration(client: ClientName, words: list[str]) -> str:
+def render_configuration(client: ClientName) -> str:
     """Return the entry for a client's configuration file. Codex needs a required server and a
     longer time limit; Claude Code hides tools that are not always loaded."""
     if client == "codex":
         # TOML basic strings have the syntax of JSON strings.
-        quoted = [json.dumps(word, ensure_ascii=False) for word in words]
+        quoted = [json.dumps(word, ensure_ascii=False) for word in server_command()]
         start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
         return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
-    return (
-        json.dumps({"mcpServers": {_SERVER_NAME: _entry(words)}}, indent=2, ensure_ascii=False)
-        + "\n"
-    )
+    return _as_json({"mcpServers": {_SERVER_NAME: _entry()}})
 
 
 def configuration_file(client: ClientName, project: Path) -> Path:
@@ -332,8 +328,13 @@ def install(client: ClientName, project: Path) -> Path:
     return path
 
 
-def _entry(words: list[str]) -> dict[str, Any]:
-    return {"command": words[0], "args": words[1:], "alwaysLoad": True}
+def _entry() -> dict[str, Any]:
+    program, *words = server_command()
+    return {"command": program, "args": words, "alwaysLoad": True}
+
+
+def _as_json(configuration: dict[str, Any]) -> str:
+    return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
 
 
 def _add_server(path: Path, before: str) -> str:
@@ -344,17 +345,17 @@ def _add_server(path: Path, before: str) -> str:
     if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
         raise SettingsError(f"{path} does not hold a list of servers (mcpServers).")
     if _SERVER_NAME in known["mcpServers"]:
-        raise SettingsError(_read_existing(path))
-    known["mcpServers"][_SERVER_NAME] = _entry(server_command())
-    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+        raise SettingsError(_ALREADY_THERE.format(path))
+    known["mcpServers"][_SERVER_NAME] = _entry()
+    return _as_json(known)
 
 
 def _add_section(path: Path, before: str) -> str:
     servers = read_config(path).get("mcp_servers")
     if isinstance(servers, dict) and _SERVER_NAME in servers:
-        raise SettingsError(_read_existing(path))
+        raise SettingsError(_ALREADY_THERE.format(path))
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    after = before + gap + render_configuration("codex", server_command())
+    after = before + gap + render_configuration("codex")
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError:
@@ -362,10 +363,6 @@ def _add_section(path: Path, before: str) -> str:
             f"{path} lists its servers in a form to which no section can be added."
         ) from None
     return after
-
-
-def _read_existing(path: Path) -> str:
-    return f"{path} already has a server named {_SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
 
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
@@ -413,7 +410,7 @@ def mcp_install(
 ) -> None:
     """Register the server with a client."""
     if only_print:
-        typer.echo(render_configuration(client, server_command()), nl=False)
+        typer.echo(render_configuration(client), nl=False)
         return
     with fail_on(SettingsError):
         echo(f"Written to {install(client, Path.cwd())}.")

@@ -1,4 +1,4 @@
-"""``mahtab-tui doctor``: what was found on this machine, and what to do about anything missing."""
+"""``mahtab-tui doctor``: checks this machine, and gives advice about anything missing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ from mahtab_tui.llm.providers import FoundServer, find_servers
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, Text
 from mahtab_tui.sandbox.process import missing, open_sandboxes
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.settings.model import (
-    SettingsError,
-    config_files,
-    home_folder,
-    load_settings,
-)
+from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings
 from mahtab_tui.system import find_program
 
 _WIDTH = 12

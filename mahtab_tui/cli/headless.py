@@ -83,7 +83,7 @@ def rlm(
         typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
     ] = False,
     json: Json = False,
-    given: Assignments = None,
+    assignments: Assignments = None,
 ) -> None:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox
     and calls itself on parts.
@@ -94,7 +94,9 @@ def rlm(
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
 
-    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    settings = checked_settings(
+        ("model", "sub_model"), assignments, model=model, sub_model=sub_model
+    )
     try:
         limits = merge_limits(
             settings.rlm_limits(),
@@ -303,8 +305,7 @@ class Progress:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = time.monotonic()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("progress", self._draw)
 
     def fold(self, record: Record) -> None:
         if isinstance(record, Notice):
@@ -434,8 +435,7 @@ def search_once(
         return FAILED
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
-    is_partial = answer.state == "partial"
-    if is_partial:
+    if is_partial := answer.state == "partial":
         why = answer.why.rstrip(".") or "the search ended early"
         report(f"{why}; this answer is partial.")
     return FAILED if stdout.failed else PARTIAL if is_partial else ANSWERED

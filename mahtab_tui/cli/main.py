@@ -207,7 +207,7 @@ def screen(
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
-    given: Assignments = None,
+    assignments: Assignments = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
     ] = False,
@@ -235,7 +235,7 @@ def screen(
             )
         gc.enable()
         load = [*load, *cells]
-        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
+        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, assignments, json)
         return
     if no_store and (resume or continue_):
         fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
@@ -252,7 +252,7 @@ def screen(
     files = _open_paths(load)
     settings = checked_settings(
         (),
-        given,
+        assignments,
         model=model,
         approval=approval,
         python=python,
@@ -285,7 +285,7 @@ def screen(
         closed = show(backend, files=files, notebook=opened, no_trace=True)
         raise typer.Exit(closed.code)
     project = Path.cwd()
-    named = {pair.partition("=")[0].strip() for pair in given or ()}
+    named = {pair.partition("=")[0].strip() for pair in assignments or ()}
     names_kernel = bool(python or kernel or named & {"python", "kernel"})
     past: list[Record]
     kernel_notice = ""
@@ -370,7 +370,7 @@ def ask(
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
-    given: Assignments = None,
+    assignments: Assignments = None,
     json: Json = False,
 ) -> None:
     """Ask without a screen: the answer goes to stdout, code and output to stderr.
@@ -384,7 +384,7 @@ def ask(
     files = _open_paths(load)
     settings = checked_settings(
         ("model",),
-        given,
+        assignments,
         model=model,
         approval=approval,
         python=python,

@@ -32,8 +32,7 @@ class _FilteredStream(TextIOWrapper):
             line_buffering=stream.line_buffering,
             write_through=stream.write_through,
         )
-        self._stream = stream
-        """Kept alive, because its destruction would close the file."""
+        self._stream = stream  # its destruction would close the file
 
     def write(self, text: str, /) -> int:
         pieces = _ALLOWED.split(text)
@@ -49,7 +48,7 @@ def guard_terminal() -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a text without its control sequences, because it may come from elsewhere."""
+    """Print a text, which may come from elsewhere, without its control sequences."""
     typer.echo(plain(text), err=err)
 
 
@@ -77,7 +76,7 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal for what a connection needs; None if there is no answer."""
+    """Ask on the terminal; None if there is no answer."""
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(
@@ -142,19 +141,19 @@ Assignments = Annotated[
 
 
 def checked_settings(
-    models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
+    models: Sequence[Literal["model", "sub_model"]], assignments: list[str] | None, **values: object
 ) -> Settings:
     """Load the settings. Ends the command if they are invalid or one of `models` is unavailable.
-    pairs: the arguments of ``--set``."""
+    assignments: the arguments of ``--set``."""
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in values.items() if value is not None}
     with fail_on(SettingsError):
-        if pairs:
+        if assignments:
             from mahtab_tui.settings.values import parse_assignments
 
-            options = parse_assignments(pairs) | options
+            options = parse_assignments(assignments) | options
         settings = load_settings(**options)
     for sentence in settings.untrusted:
         warn(sentence)

@@ -189,9 +189,9 @@ def run_repl(
     """Open the full screen over a live namespace, by default a new one; returns when the user
     quits.
 
-    ns: a dict of names, such as ``globals()``. Cells run in this process on a thread of their own,
-    and bind names in `ns`. What only the main thread may do (signal handlers, a caller's sqlite
-    connection) fails there with Python's own error.
+    ns: a dict of names, such as ``globals()``. Cells run in this process on a separate thread, and
+    bind names in `ns`. Operations that need the main thread (signal handlers, a caller's sqlite
+    connection) fail there with Python's own error.
 
     Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for
     invalid settings, `ModelError` for an unknown model.

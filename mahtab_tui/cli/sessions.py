@@ -124,14 +124,12 @@ def attach(
     if store.claim is None or not settings.keep_kernel:
         return DetachedKernel(), past
 
-    here = attach_to(store.session) if settings.kernel is None else None
-    if here is not None:
-        return DetachedKernel(local=here), reattach(store, past, here.cell)
+    if settings.kernel is None and (local := attach_to(store.session)) is not None:
+        return DetachedKernel(local=local), reattach(store, past, local.cell)
     for noted in noted_kernels(store.session):
-        if settings.kernel in (None, noted.station.address):
-            elsewhere = _attach_remote(noted)
-            if elsewhere is not None:
-                return DetachedKernel(remote=elsewhere), reattach(store, past, elsewhere.cell)
+        is_wanted = settings.kernel in (None, noted.station.address)
+        if is_wanted and (remote := _attach_remote(noted)) is not None:
+            return DetachedKernel(remote=remote), reattach(store, past, remote.cell)
     with fail_on(StoreError, code=1):
         return DetachedKernel(), add_recovered_output(store, past, Secrets(settings.secrets))
 

@@ -78,7 +78,7 @@ def outputs(cell: Cell) -> list[Output]:
     return [part._replace(text=shorten(part.text)) for part in parts]
 
 
-ASIDES = ToolUse | Note
+ANNOTATIONS = ToolUse | Note
 
 
 def has_run(entry: Entry) -> TypeGuard[Cell]:
@@ -183,6 +183,6 @@ def select(conversation: Conversation) -> Selected:
         for entry in conversation.entries
         if not (entry.removed or (isinstance(entry, Cell) and entry.undone))
     ]
-    if all(isinstance(entry, ASIDES) for entry in entries):
+    if all(isinstance(entry, ANNOTATIONS) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     return Selected(entries, plain(conversation.title), conversation.private)

@@ -9,6 +9,7 @@ import re
 import stat
 import tokenize
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,6 @@ from mahtab_tui.export.entries import BASE64, LONGEST, Output, shorten
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
 _MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
-
 _LARGEST = 20_000_000
 _OUTPUTS = 200
 
@@ -75,8 +75,7 @@ class NotebookFile:
         for key, name in (("kernelspec", "language"), ("language_info", "name")):
             about = metadata.get(key) if isinstance(metadata, dict) else None
             named = about.get(name) if isinstance(about, dict) else None
-            if isinstance(named, str) and named.strip():
-                language = named.strip().lower()
+            if isinstance(named, str) and (language := named.strip().lower()):
                 is_python = language in ("python", "ipython", "python3")
                 return "" if is_python else one_line(language)
         return ""
@@ -99,9 +98,8 @@ def read_notebook(path: Path) -> NotebookFile:
         if not stat.S_ISREG(status.st_mode):
             raise NotebookError(f"{shown} is not a regular file.")
         if status.st_size > MOST_BYTES:
-            raise NotebookError(
-                f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have at most {MOST_BYTES / 1e6:,.0f} MB."
-            )
+            size, most = (f"{each / 1e6:,.0f} MB" for each in (status.st_size, MOST_BYTES))
+            raise NotebookError(f"{shown} has {size}; a notebook may have at most {most}.")
         content = path.read_bytes()
     except FileNotFoundError:
         raise NotebookError(f"There is no file {shown}.") from None
@@ -146,14 +144,10 @@ def _notebook(content: bytes, shown: str) -> Node:
     ):
         raise NotebookError(f"{shown} is not a notebook of version 4 of the format.")
     for number, cell in enumerate(cells, 1):
-        if (
-            not isinstance(cell, dict)
-            or cell.get("cell_type") not in KINDS
-            or _text(cell.get("source")) is None
-        ):
-            raise NotebookError(
-                f"{shown} is not a valid notebook: its cell {number} has no known type or no source."
-            )
+        is_known = isinstance(cell, dict) and cell.get("cell_type") in KINDS
+        if not is_known or _text(cell.get("source")) is None:
+            why = f"its cell {number} has no known type or no source."
+            raise NotebookError(f"{shown} is not a valid notebook: {why}")
     return read
 
 
@@ -195,17 +189,16 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     form = "py:percent" if python else "md"
     count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
     if len(text) > _MOST_TEXT or count > _MOST_CELLS:
-        raise NotebookError(
-            f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable."
-        )
+        how = f"--load={shown} loads it as a variable."
+        raise NotebookError(f"{shown} is too large to be shown as cells. {how}")
     found = HEADER.match(text)
     header = found[0] if found else ""
     body = text.removeprefix(header)
     # Below a cell that we insert, jupytext finds no header. It would parse one as YAML, in which a
     # few lines can expand without limit.
-    above = (
-        "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
-    )
+    above = "x\n\n\n"
+    if python:
+        above = "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
     try:
         read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
     except Exception as error:  # a library reading an untrusted file
@@ -218,12 +211,11 @@ def _declared_encoding(content: bytes) -> str:
     """Return the encoding that a script declares; UTF-8 if Python does not know it, or if it does
     not keep ASCII, such as "hex"."""
     ascii_text = "".join(map(chr, range(128)))
-    try:
+    with suppress(SyntaxError, LookupError, ValueError):
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content[:10_000]).readline)
-        keeps = ascii_text.encode(encoding).decode("ascii") == ascii_text
-    except (SyntaxError, LookupError, ValueError):
-        return "utf-8-sig"
-    return encoding if keeps and encoding != "utf-8" else "utf-8-sig"
+        if encoding != "utf-8" and ascii_text.encode(encoding).decode("ascii") == ascii_text:
+            return encoding
+    return "utf-8-sig"
 
 
 def _text(value: object) -> str | None:
@@ -242,18 +234,16 @@ def _output(output: Node) -> Output:
         lines = [line for line in lines if isinstance(line, str)]
         lines = lines or [f"{output.get('ename')}: {output.get('evalue')}"]
         return Output("traceback", shorten("\n".join(lines) + "\n"))
-    if kind in ("display_data", "execute_result", "update_display_data") and isinstance(
-        data := output.get("data"), dict
-    ):
-        return _value(data, "value" if kind == "execute_result" else "stdout")
+    data, is_value = output.get("data"), kind == "execute_result"
+    if isinstance(data, dict) and (is_value or kind in ("display_data", "update_display_data")):
+        return _value(data, "value" if is_value else "stdout")
     return Output("stdout", "[an output that cannot be shown]\n")
 
 
 def _value(data: Node, kind: str) -> Output:
     plain = _text(data.get("text/plain"))
-    if plain is None:
-        text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
-    else:
+    text = f"[{', '.join(map(one_line, list(data)[:5]))}]\n"
+    if plain is not None:
         text = shorten(plain.rstrip("\n")) + "\n"
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""

@@ -17,7 +17,7 @@ from nbformat.v4.rwbase import split_lines
 
 from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import ASIDES, NothingToExport, Selected
+from mahtab_tui.export.entries import ANNOTATIONS, NothingToExport, Selected
 from mahtab_tui.export.notebook import (
     METADATA_OF_NEW,
     SCHEMES,
@@ -63,7 +63,7 @@ def render(selected: Selected, ending: str) -> str:
         filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
         made.metadata = {"jupytext": filters}
         return str(jupytext.writes(made, fmt="md"))
-    entries = [entry for entry in selected.entries if not isinstance(entry, ASIDES)]
+    entries = [entry for entry in selected.entries if not isinstance(entry, ANNOTATIONS)]
     made = notebook(selected._replace(entries=entries))
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
@@ -153,7 +153,7 @@ def new_notebook(path: Path) -> NotebookFile:
 def merge_content(
     file: NotebookFile,
     ran: Mapping[int, Cell],
-    besides: Sequence[Entry],
+    additions: Sequence[Entry],
     selected: Selected,
     mask: Callable[[str], str],
 ) -> Node:
@@ -164,7 +164,7 @@ def merge_content(
         for index, cell in enumerate(file.cells)
     ]
     ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
-    new = _split(list(cells(selected._replace(entries=besides), ids)))
+    new = _split(list(cells(selected._replace(entries=additions), ids)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
     elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
@@ -225,11 +225,10 @@ def _split(new: list[Node]) -> list[Node]:
 
 
 def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
-    if file.form == "script":
-        return _as_text(file.form, content)
-    now, read = (
-        HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content)
-    )
+    form, texts = file.form, (content, file.content)
+    if form == "script":
+        return _as_text(form, content)
+    now, read = (HEADER.sub("", _as_text(form, each), count=1) for each in texts)
     return preserve_lines(file.text, read, now)
 
 
@@ -239,13 +238,13 @@ def _as_text(form: str, content: Node) -> str:
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return cell_source(made[0]) if made else ""
-    is_script = form == "script"
-    filters = {"jupytext": {"notebook_metadata_filter": "-all"}}
-    metadata = filters if is_script else content["metadata"]
+    metadata = content["metadata"]
+    if form == "script":
+        form, metadata = "py:percent", {"jupytext": {"notebook_metadata_filter": "-all"}}
     cells = [{**cell, "source": cell_source(cell)} for cell in made]
     notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": cells})
     try:
-        return str(jupytext.writes(notebook, fmt="py:percent" if is_script else form))
+        return str(jupytext.writes(notebook, fmt=form))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 
@@ -255,17 +254,17 @@ def preserve_lines(original: str, read: str, now: str) -> str:
     the library writes it."""
     if now == read:
         return original
-    theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
-    if theirs == before or max(len(theirs), len(before), len(after)) > _MOST:
+    source, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
+    if source == before or max(len(source), len(before), len(after)) > _MOST:
         return now
-    spelt = SequenceMatcher(None, before, theirs, autojunk=False).get_opcodes()
+    opcodes = SequenceMatcher(None, before, source, autojunk=False).get_opcodes()
 
-    def as_theirs(start: int, end: int) -> list[str]:
+    def source_lines(start: int, end: int) -> list[str]:
         lines: list[str] = []
-        for tag, first, last, their_first, their_last in spelt:
+        for tag, first, last, source_first, source_last in opcodes:
             within = start <= first and last <= end and (first < end or first == len(before))
             if tag != "equal" and within:
-                lines += theirs[their_first:their_last]
+                lines += source[source_first:source_last]
             else:
                 lines += before[max(start, first) : min(end, last)]
         return lines
@@ -274,5 +273,5 @@ def preserve_lines(original: str, read: str, now: str) -> str:
     return "".join(
         line
         for tag, start, end, first, last in changes
-        for line in (as_theirs(start, end) if tag == "equal" else after[first:last])
+        for line in (source_lines(start, end) if tag == "equal" else after[first:last])
     )

@@ -48,6 +48,15 @@ class KernelError(Exception):
 OnDisplay = Callable[[Display], None]
 
 
+class CellListener(NamedTuple):
+    """A cell's number, and where its output goes, as for `Kernel.execute`."""
+
+    cell: int
+    on_output: OnOutput
+    limit: int | None
+    on_display: OnDisplay | None
+
+
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
     python: str
@@ -115,6 +124,13 @@ class KernelHost(Protocol):
 
 class NullHost(KernelHost):
     """A `KernelHost` for a kernel that has not been started."""
+
+
+def host_definitions(host: KernelHost) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the host's functions and servers, as requests that define them in the kernel."""
+    yield "functions", [function._asdict() for function in host.functions()]
+    if servers := host.servers():
+        yield "servers", [server._asdict() for server in servers]
 
 
 T = TypeVar("T")
@@ -236,6 +252,11 @@ class Kernel(Protocol):
         kernel's death. limit: characters of output after which the cell is stopped. nested: run it
         while the cell that called the host waits. on_display: called before `on_output` gets the
         display's text. lock: run it in a locked fork, which can only read and compute."""
+        return self._run_cell(code, CellListener(cell, on_output, limit, on_display), nested, lock)
+
+    def _run_cell(
+        self, code: str, listener: CellListener, nested: bool, lock: Lock | None
+    ) -> CellResult: ...
 
     @property
     def can_detach(self) -> bool:
@@ -284,10 +305,12 @@ class Kernel(Protocol):
         timeout = LOAD_TIMEOUT if load else None
         return self._ask(Operations.installed, timeout, module=module, load=load)
 
-    def set_size(self, columns: int, lines: int) -> None: ...
+    def set_size(self, columns: int, lines: int) -> None:
+        return
 
     def set_reload(self, on: bool) -> None:
         """Set whether changed modules of the project are reloaded before a cell."""
+        return
 
     def variables(self) -> list[Variable]:
         return self._ask(Operations.variables)

@@ -71,8 +71,8 @@ Kinds = tuple[tuple[OutputKind, int], ...]
 
 
 class Chunks:
-    def __init__(self, hand_on: Callable[[str], None]) -> None:
-        self._hand_on = hand_on
+    def __init__(self, on_text: Callable[[str], None]) -> None:
+        self._on_text = on_text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending: list[str] = []
         self._size = 0
@@ -98,7 +98,7 @@ class Chunks:
         self._pending.clear()
         self._size = 0
         if text:
-            self._hand_on(text)
+            self._on_text(text)
             self._last = time.monotonic()
 
     def end(self) -> None:

@@ -37,7 +37,7 @@ ATTACH_TIMEOUT = 15.0
 STOP_TIMEOUT = 8.0
 
 _LARGEST = 200_000
-_END = ".sock"
+_SUFFIX = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
 
 
@@ -70,7 +70,7 @@ def listen(session: str) -> tuple[socket.socket, Path]:
     """Return the socket on which the holder of a session's new kernel will listen, and its file.
     Raises `OSError`."""
     folder = sockets_folder()
-    path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
+    path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_SUFFIX}"
     listener = socket.socket(socket.AF_UNIX)
     try:
         with _short_path(path) as address:
@@ -100,7 +100,7 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     except OSError:
         return []
     kernels: list[WaitingKernel] = []
-    for path in sorted(folder.glob(f"*{_END}")):
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
         name = unquote(path.name.rsplit(".", 2)[0])
         if session not in (None, name):
             continue
@@ -142,7 +142,7 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
     """Yield the output of cells whose kernel ended without a screen: the number, the output, and
     the file, which the caller must remove."""
     with suppress(OSError):
-        for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
+        for path in sorted(sockets_folder().glob(f"*{_SUFFIX}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
                 if cell.isdigit() and len(cell) < 20:
@@ -151,23 +151,16 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
 
 def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
     """Save the output of a cell in which a remote kernel ended. Raises `OSError`."""
-    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}"
+    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_SUFFIX}"
     write_last_output(str(path), cell, output)
 
 
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     ready = checked(KernelReady, reply["hello"]) if reply["hello"] else None
     time.localtime(since := float(reply["since"]))
-    return WaitingKernel(
-        session,
-        int(reply["pid"]),
-        int(reply["cell"]),
-        since,
-        bool(reply["host"]),
-        bool(reply["has_run"]),
-        ready,
-        path,
-    )
+    pid, cell = int(reply["pid"]), int(reply["cell"])
+    has_host, has_run = bool(reply["host"]), bool(reply["has_run"])
+    return WaitingKernel(session, pid, cell, since, has_host, has_run, ready, path)
 
 
 def _attach(kernel: WaitingKernel) -> LocalProcess:
@@ -175,9 +168,8 @@ def _attach(kernel: WaitingKernel) -> LocalProcess:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        reply, descriptors, lifeline = ask(
-            kernel.path, {"op": "attach", "by_force": True}, theirs, ATTACH_TIMEOUT
-        )
+        request = {"op": "attach", "by_force": True}
+        reply, descriptors, lifeline = ask(kernel.path, request, theirs, ATTACH_TIMEOUT)
         if reply["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
         kernel = _kernel(kernel.path, kernel.session, reply)

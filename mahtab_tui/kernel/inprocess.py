@@ -18,15 +18,15 @@ from contextlib import nullcontext
 from typing import Any, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
+    CellListener,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
-    OnDisplay,
-    OnOutput,
     Operation,
     T,
+    host_definitions,
 )
 from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
@@ -81,9 +81,9 @@ class CellOutput(io.TextIOBase):
     """Joins output and passes it on from a thread of its own, so that output of the listener is not
     mistaken for the cell's."""
 
-    def __init__(self, hand_on: Callable[[str], None]) -> None:
+    def __init__(self, on_text: Callable[[str], None]) -> None:
         super().__init__()
-        self._hand_on = hand_on
+        self._on_text = on_text
         self._pieces: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
         self._thread = start_thread("mahtab-kernel-output", self._pass_on)
 
@@ -104,7 +104,7 @@ class CellOutput(io.TextIOBase):
         self._thread.join()
 
     def _pass_on(self) -> None:
-        chunks = Chunks(self._hand_on)
+        chunks = Chunks(self._on_text)
         piece: str | threading.Event | None = ""
         while piece is not None:
             try:
@@ -193,20 +193,12 @@ class InProcessKernel(Kernel):
         self._ready.result()
         self._report(KernelState.IDLE, "")
 
-    def execute(
-        self,
-        code: str,
-        *,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None = None,
-        nested: bool = False,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+    def _run_cell(
+        self, code: str, listener: CellListener, nested: bool, lock: Lock | None
     ) -> CellResult:
         self._refuse_lock(lock)
-        running = RunningCell(cell, on_output, None, on_display)
-        frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
+        running = RunningCell(*listener._replace(limit=None))
+        frame = {"op": "execute", "code": code, "limit": listener.limit, "running": running}
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
@@ -255,10 +247,6 @@ class InProcessKernel(Kernel):
             "The session runs inside the program that opened it, so it cannot change the interpreter. Open mahtab-tui by itself for that."
         )
 
-    def set_size(self, columns: int, lines: int) -> None: ...
-
-    def set_reload(self, on: bool) -> None: ...
-
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         return self._requests.ask(operation, timeout, **fields)
 
@@ -298,10 +286,10 @@ class InProcessKernel(Kernel):
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo_history
         toolbox.install(self._calls.call)
-        toolbox.add_functions(function._asdict() for function in self._host.functions())
-        if servers := self._host.servers():
-            described = [server._asdict() for server in servers]
-            toolbox.add_servers(described, self._executor.attribution)
+        definitions = dict(host_definitions(self._host))
+        toolbox.add_functions(definitions["functions"])
+        if "servers" in definitions:
+            toolbox.add_servers(definitions["servers"], self._executor.attribution)
         self._tools = {
             name: value for name, value in builtins.__dict__.items() if name not in before
         }
@@ -324,7 +312,7 @@ class InProcessKernel(Kernel):
         start = time.perf_counter()
         with self._lock:
             self._cells.append(running)
-        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
+        outcome = self._executor.run(running.cell, frame["code"], frame["limit"], refusal)
         while not running.result.done():
             try:
                 self._finish(running, outcome._asdict(), time.perf_counter() - start)

@@ -161,14 +161,9 @@ class InspectorClient:
         columns: Sequence[int],
         arranged: TableArrangement,
     ) -> TablePage:
+        wanted = {"start": start, "stop": stop, "columns": list(columns)}
         reply = self._ask(
-            "table",
-            path,
-            start=start,
-            stop=stop,
-            columns=list(columns),
-            sort=arranged.sort,
-            filters=arranged.filters,
+            "table", path, None, **wanted, sort=arranged.sort, filters=arranged.filters
         )
         return checked(TablePage, {**reply, "total_rows": reply["of"]})
 

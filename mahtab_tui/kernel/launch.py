@@ -70,12 +70,7 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
 def find_kernelspecs() -> list[str]:
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
-    for folder in (
-        data,
-        os.path.join(sys.prefix, "share", "jupyter"),
-        "/usr/local/share/jupyter",
-        "/usr/share/jupyter",
-    ):
+    for folder in (data, *(f"{each}/share/jupyter" for each in (sys.prefix, "/usr/local", "/usr"))):
         with suppress(OSError):
             found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
             names.update(dict.fromkeys(file.parent.name for file in found))
@@ -274,17 +269,11 @@ class ConnectionState:
 class Launcher(Protocol):
     """Starts a kernel's processes, on this machine or another one."""
 
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def will_reattach(self) -> bool: ...
-
-    @property
-    def problem(self) -> str: ...
+    label: str
+    address: str
+    problem: str
+    will_reattach: bool
+    """Whether the first `start` attaches to a waiting kernel."""
 
     def find(self, python: str | None) -> str: ...
 
@@ -298,8 +287,7 @@ class Launcher(Protocol):
 
 
 class LocalLauncher:
-    label = address = ""
-    problem = ""
+    label = address = problem = ""
     will_reattach = False
 
     def find(self, python: str | None) -> str:

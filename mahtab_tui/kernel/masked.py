@@ -166,9 +166,9 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 class _Output:
-    def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
+    def __init__(self, secrets: Secrets, on_output: OnOutput) -> None:
         self._secrets = secrets
-        self._hand_on = hand_on
+        self._on_output = on_output
         self._kind: OutputKind = "stdout"
         self._stream = MaskedStream(secrets)
 
@@ -183,7 +183,7 @@ class _Output:
 
     def _report(self, text: str) -> None:
         if text:
-            self._hand_on(self._kind, text)
+            self._on_output(self._kind, text)
 
 
 def _mask_pieces(result: CellResult, spans: Sequence[SecretSpan]) -> list[tuple[OutputKind, str]]:

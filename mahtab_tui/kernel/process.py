@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from mahtab_tui.kernel.base import (
+    CellListener,
     Kernel,
     KernelError,
     KernelHost,
@@ -22,11 +23,13 @@ from mahtab_tui.kernel.base import (
     Operations,
     T,
     UndoAnswer,
+    host_definitions,
 )
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
+    FRESH,
     RESET,
     CellResult,
     KeepResult,
@@ -105,24 +108,15 @@ class ProcessKernel(Kernel):
             raise
         self._begin("")
 
-    def execute(
-        self,
-        code: str,
-        *,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None = None,
-        nested: bool = False,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+    def _run_cell(
+        self, code: str, listener: CellListener, nested: bool, lock: Lock | None
     ) -> CellResult:
         with nullcontext() if nested else self._turn:
             worker = self._ready()
             if worker is None:
-                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
+                return CellResult(listener.cell, Status.DIED, "", (), 0.0, (), self._failure)
             with self._busy(nested):
-                running = RunningCell(cell, on_output, limit, on_display)
-                return worker.execute(code, running, nested, lock)
+                return worker.execute(code, RunningCell(*listener), nested, lock)
 
     @property
     def can_detach(self) -> bool:
@@ -165,21 +159,12 @@ class ProcessKernel(Kernel):
             )
 
     def reset(self) -> None:
-        self._replace(
-            self._executable or self._launcher.find(self._python),
-            RESET,
-            "Started a fresh kernel; its namespace is empty.",
-        )
+        self._replace(self._executable or self._launcher.find(self._python), RESET, FRESH)
 
     def activate(self, python: str) -> None:
         now = f"Switched to {{executable}} (Python {{python}}){self._is_empty}."
         self._replace(self._launcher.find(python), "The interpreter was changed.", now)
         self._python = python
-
-    def change_directory(self, path: str) -> str:
-        worker = self._require()
-        worker.cwd = worker.ask(Operations.change_directory, path=path)
-        return worker.cwd
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
@@ -197,6 +182,8 @@ class ProcessKernel(Kernel):
         reply = worker.ask(operation, timeout, **fields)
         if isinstance(reply, UndoAnswer):
             worker.cwd = reply.cwd or worker.cwd
+        elif isinstance(reply, str) and operation is Operations.change_directory:
+            worker.cwd = reply
         return reply
 
     @property
@@ -312,11 +299,8 @@ class ProcessKernel(Kernel):
             return
         if self._launcher.label:
             worker.send("elsewhere")
-        worker.send(
-            "functions", functions=[function._asdict() for function in self._host.functions()]
-        )
-        if servers := self._host.servers():
-            worker.send("servers", servers=[server._asdict() for server in servers])
+        for op, definitions in host_definitions(self._host):
+            worker.send(op, **{op: definitions})
         if self._reload:
             worker.send("reload", on=True)
         if self._undo_limits["steps"]:
@@ -377,9 +361,8 @@ class ProcessKernel(Kernel):
                     self._set_worker(self._launch(self._executable), self._executable)
                 except KernelError as error:
                     if attempt == ATTEMPTS:
-                        self._fail(
-                            f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
-                        )
+                        why = f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
+                        self._fail(why)
                     continue
             self._begin(f"Started a new kernel{self._is_empty}.")
             return

@@ -21,8 +21,8 @@ CHANGE_SIGNS: Mapping[str, str] = {
     "deleted": "−",
 }
 
-
 RESET = "The kernel was reset."
+FRESH = "Started a fresh kernel; its namespace is empty."
 
 Lock = Literal["keep", "discard"]
 
@@ -254,29 +254,18 @@ class Provenance:
                 self._origins[change.name] = after
                 self._replaced.append((cell, change.name, before))
 
-    def rewind(self, cell: int) -> None:
-        """Restore the state from before a cell."""
+    def before(self, cell: int) -> Provenance:
+        """Return the state from before a cell."""
         numbers = (n for n, (changed_by, _, _) in enumerate(self._replaced) if changed_by >= cell)
         first = next(numbers, len(self._replaced))
-        for _, name, before in reversed(self._replaced[first:]):
-            self._origins[name] = before
-        del self._replaced[first:]
+        earlier = Provenance()
+        earlier._origins, earlier._replaced = dict(self._origins), self._replaced[:first]
+        for _, name, origin in reversed(self._replaced[first:]):
+            earlier._origins[name] = origin
+        return earlier
 
     def author(self, name: str) -> Author | None:
         return self._origins.get(name, _Origin()).author
 
     def described(self, name: str) -> Variable | None:
         return self._origins.get(name, _Origin()).variable
-
-    def copy(self) -> Provenance:
-        other = Provenance()
-        other.restore(self)
-        return other
-
-    def restore(self, other: Provenance) -> None:
-        self._origins = dict(other._origins)
-        self._replaced = list(other._replaced)
-
-    def clear(self) -> None:
-        self._origins.clear()
-        self._replaced.clear()

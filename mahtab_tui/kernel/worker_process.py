@@ -128,18 +128,10 @@ class WorkerProcess:
         """Raises any exception of the cell's listener, and `KernelError` for code too large to
         send."""
         running.seal = os.urandom(16).hex()
-        frame = {
-            "op": "execute",
-            "cell": running.cell,
-            "code": code,
-            "limit": running.limit,
-            "nested": nested,
-            "lock": lock,
-            "seal": running.seal,
-        }
+        frame = {"op": "execute", "cell": running.cell, "code": code, "limit": running.limit}
         over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
-            data = encode(frame)
+            data = encode({**frame, "nested": nested, "lock": lock, "seal": running.seal})
             with self._lock:
                 if self.over:
                     running.lost(*(self._intent or over))
@@ -280,10 +272,9 @@ class WorkerProcess:
         claimed = False
         try:
             claimed = self._read(process, output)
-        except Exception as error:  # code may have written anything there: its cells end with a sentence, and the process is replaced
-            self._break(
-                f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
-            )
+        except Exception as error:  # code in the kernel may have written anything there
+            why = str(error) or type(error).__name__
+            self._break(f"something outside the session wrote to its connection ({why})")
         if handle is not None and (claimed or self._left):
             with self._lock:
                 self._left = True

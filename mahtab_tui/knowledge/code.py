@@ -55,11 +55,12 @@ def source_files(folder: Path) -> Iterator[str]:
         levels = (*levels, (path, _ignore_rules(confined, path)))
         with suppress(OSError), os.scandir(confined.folder / path) as entries:
             # By name without a slash, so that the order is that of the paths' parts.
+            visible = (each for each in entries if not each.name.startswith("."))
             found = sorted(
-                (each.name, each.is_dir(follow_symlinks=False))
-                for each in entries
-                if not each.name.startswith(".")
-                and (each.is_dir(follow_symlinks=False) or each.is_file(follow_symlinks=False))
+                (each.name, is_folder)
+                for each in visible
+                if (is_folder := each.is_dir(follow_symlinks=False))
+                or each.is_file(follow_symlinks=False)
             )
             inside = (path + name + "/" * is_folder for name, is_folder in reversed(found))
             waiting += [(each, levels) for each in inside if not _is_ignored(each, levels)]
@@ -90,6 +91,14 @@ _MOST = 20_000_000
 """Characters of results."""
 
 
+_ENDED = {
+    "limit": "There is more; narrow the pattern or raise limit.",
+    "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
+    "time": "Time is up; there may be more.",
+    "cancelled": "Cancelled.",
+}
+
+
 class CodeError(RuntimeError):
     """A search is invalid, or a file cannot be read; the message is a sentence."""
 
@@ -111,19 +120,13 @@ class Matches(NamedTuple):
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_numbered_lines(list(found))]
-        lines = {
-            "limit": "There is more; narrow the pattern or raise limit.",
-            "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
-            "time": "Time is up; there may be more.",
-            "cancelled": "Cancelled.",
-        }
         if self.ended != "all":
-            parts.append(f"[{lines[self.ended]}]")
+            parts.append(f"[{_ENDED[self.ended]}]")
         return "\n".join(parts) or "No line matches."
 
 
 class CodeSearcher:
-    """Searches and reads the text files of one folder; from any thread."""
+    """Searches and reads the text files of one folder, for any thread."""
 
     def __init__(self, code_dir: Path | str = ".") -> None:
         self.folder = Path(code_dir).absolute()
@@ -273,14 +276,10 @@ def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
             for number, line in enumerate(lines):
                 if left > 0 and compiled.search(line):
                     left -= 1
-                    first, end = max(0, number - around), number + 1 + around
-                    yield [
-                        path,
-                        number + 1,
-                        _cut(line),
-                        [_cut(text) for text in lines[first:number]],
-                        [_cut(text) for text in lines[number + 1 : end]],
-                    ]
+                    before = lines[max(0, number - around) : number]
+                    after = lines[number + 1 : number + 1 + around]
+                    context = [*map(_cut, before)], [*map(_cut, after)]
+                    yield [path, number + 1, _cut(line), *context]
 
 
 def _cut(line: str) -> str:

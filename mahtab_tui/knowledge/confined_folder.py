@@ -38,12 +38,8 @@ def is_encoding(name: str) -> bool:
     return True
 
 
-def byte_order_mark(data: bytes) -> bytes:
-    return next(filter(data.startswith, _MARKS), b"")
-
-
 def marked_encoding(data: bytes) -> str | None:
-    return _MARKS.get(byte_order_mark(data))
+    return next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The skills of a session: found, loaded, read again when they change."""
+"""The skills of a session: found, loaded, and reread when they change."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SkillsIndex:
         self._lock = threading.Lock()
         self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
         self._names = list(self._skills)
-        self._database = _filled(self._skills.values())
+        self._database = _create_index(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
         return self._skills.get(name)
@@ -65,13 +65,14 @@ class SkillsIndex:
         if not words or limit < 1:
             return []
         words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
-        found = self._found(" OR ".join(f'"{word}"' for word in words))
-        if not found:
-            found = [
-                (name, 1.0)
-                for name, skill in self._skills.items()
-                if words[0] in f"{name} {skill.description} {skill.content}".lower()
-            ]
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        with self._lock:
+            rows = self._database.execute(_SEARCH, (wanted,)).fetchall()
+        found = [(self._names[row], score) for row, score in rows] or [
+            (name, 1.0)
+            for name, skill in self._skills.items()
+            if words[0] in f"{name} {skill.description} {skill.content}".lower()
+        ]
         best, exact = max((score for _, score in found), default=1.0), query.strip().lower()
         hits = [
             Hit(name, self._skills[name].description, round(score / best, 6))
@@ -80,25 +81,17 @@ class SkillsIndex:
         hits.sort(key=lambda hit: (hit.name != exact, -hit.score, hit.name))
         return hits[:limit]
 
-    def _found(self, query: str) -> list[tuple[str, float]]:
-        with self._lock:
-            rows = self._database.execute(_SEARCH, (query,)).fetchall()
-        return [(self._names[row], score) for row, score in rows]
 
-
-def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
+def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     database.execute(
         "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
     )
     database.execute("BEGIN")
-    database.executemany(
-        "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)",
-        (
-            (row, skill.name, skill.description, skill.content[:INDEXED])
-            for row, skill in enumerate(skills)
-        ),
-    )
+    insert = "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)"
+    for row, skill in enumerate(skills):
+        values = row, skill.name, skill.description, skill.content[:INDEXED]
+        database.execute(insert, values)
     database.execute("COMMIT")
     return database
 
@@ -106,7 +99,7 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
-"""Up to which all are named if one is missing."""
+"""Up to this number, all skills are named if one is missing."""
 
 
 class SkillNotFound(RuntimeError):
@@ -133,12 +126,12 @@ class SkillLibrary:
         self._indexed: dict[str, Skill] = {}
         self._indexing = threading.Lock()
         self._reported: set[str] = set()
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
         """Return all skills, as the files are now."""
         with self._lock:
-            if time.monotonic() - self._looked > FRESH:
+            if time.monotonic() - self._checked_at > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills = found
@@ -146,7 +139,7 @@ class SkillLibrary:
                         name: f"{name}: {skill.description}\n{skill.content}"
                         for name, skill in found.items()
                     }
-                self._looked = time.monotonic()
+                self._checked_at = time.monotonic()
             problems = [each for each in self._loader.warnings if each not in self._reported]
             self._reported.update(problems)
             skills = self._skills
@@ -156,7 +149,7 @@ class SkillLibrary:
 
     def invalidate(self) -> None:
         with self._lock:
-            self._looked = float("-inf")
+            self._checked_at = float("-inf")
 
     @property
     def broken(self) -> dict[str, Path | None]:
@@ -189,11 +182,10 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         skills = self.skills()
         if name not in skills:
+            problem = f"There is no skill {name!r}. {self._suggestion(name)}"
             if any(skill.name == name for skill in self.untrusted):
-                raise SkillNotFound(
-                    f"The skill {name!r} is the project's, and the user has not trusted it."
-                )
-            raise SkillNotFound(f"There is no skill {name!r}. {self._near(name)}")
+                problem = f"The skill {name!r} is the project's, and the user has not trusted it."
+            raise SkillNotFound(problem)
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
@@ -206,7 +198,7 @@ class SkillLibrary:
             parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {files}")
         return "\n\n".join(parts)
 
-    def found(self, query: str, limit: int = 5) -> str:
+    def describe_matches(self, query: str, limit: int = 5) -> str:
         skills = self.skills()
         found = (name for name in self.nearest(query, limit) if name in skills)
         lines = [f"{name}: {skills[name].description}" for name in found]
@@ -237,7 +229,7 @@ class SkillLibrary:
             )
         return text
 
-    def _near(self, name: str) -> str:
+    def _suggestion(self, name: str) -> str:
         skills = self.skills()
         if len(skills) <= _NAMED:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."
@@ -247,7 +239,7 @@ class SkillLibrary:
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
     """By default the skills of a session here."""
-    return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
+    return skill_library(skills_dir).descriptions()
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
@@ -264,11 +256,8 @@ def _loader(skills_dir: Path | str | None) -> SkillsLoader:
     if skills_dir is not None:
         return SkillsLoader(skills_dir)
     settings = load_settings()
-    return SkillsLoader(
-        *skill_folders(
-            Path.cwd(), settings.skills_dir, of_project=settings.is_from_project("skills_dir")
-        )
-    )
+    of_project = settings.is_from_project("skills_dir")
+    return SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 
 class SkillsBudgetExceeded(RuntimeError):
@@ -276,7 +265,7 @@ class SkillsBudgetExceeded(RuntimeError):
 
 
 class LoadedSkills:
-    """Which skills are loaded, for any thread."""
+    """The loaded skills, for any thread."""
 
     def __init__(
         self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
@@ -354,10 +343,11 @@ class LoadedSkills:
 
     def _report(self, name: str, size: int | None) -> None:
         """size: None if it is unloaded."""
-        is_loaded = size is not None
-        chars = self._sizes.pop(name, 0) if size is None else size
-        if is_loaded:
-            self._sizes[name] = chars
+        if size is None:
+            chars = self._sizes.pop(name, 0)
+        else:
+            chars = self._sizes[name] = size
         if self._log is not None:
-            record = records.Skill(name=name, loaded=is_loaded, chars=chars, budget=self._budget)
+            loaded = size is not None
+            record = records.Skill(name=name, loaded=loaded, chars=chars, budget=self._budget)
             emit(self._log, record)

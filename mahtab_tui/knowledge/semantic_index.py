@@ -33,7 +33,7 @@ def merge_rankings(*rankings: Sequence[str]) -> list[str]:
 
 
 class SemanticIndex:
-    """Ranks texts by their vectors; not on the main thread."""
+    """Ranks texts by their vectors; blocks, so not for the main thread."""
 
     def __init__(
         self, embeddings: Any, mask: Callable[[str], str], on_problem: Callable[[str], None]
@@ -84,7 +84,7 @@ class SemanticIndex:
             for start in range(0, len(changed), _BATCH):
                 batch = changed[start : start + _BATCH]
                 sent = [self._mask(texts[key])[:_LONGEST] for key in batch]
-                rows = _unit(self._embeddings.embed_documents(sent))
+                rows = _normalize(self._embeddings.embed_documents(sent))
                 known |= {key: (texts[key], row) for key, row in zip(batch, rows, strict=True)}
                 self._known[kind] = known, None
             if changed or table is None or len(known) != len(texts):
@@ -92,12 +92,12 @@ class SemanticIndex:
                 table = np.stack([row for _, row in known.values()])
                 self._known[kind] = known, table
             keys = list(known)
-        (vector,) = _unit([self._embeddings.embed_query(self._mask(query)[:_LONGEST])])
+        (vector,) = _normalize([self._embeddings.embed_query(self._mask(query)[:_LONGEST])])
         best = np.argsort(-(table @ vector), kind="stable")[:NEAREST]
         return [keys[row] for row in best.tolist()]
 
 
-def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
+def _normalize(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
     """Scale to length 1. Raises `ValueError`."""
     import numpy as np
 

@@ -87,9 +87,8 @@ def name_problem(name: str) -> str:
 def _text(path: Path, project: Path | None) -> str:
     real = Path(os.path.realpath(path))
     root = real.parent if project is None else Path(os.path.realpath(project))
-    if not real.is_relative_to(root) or not (
-        project is None or Path(os.path.realpath(path.parent)).is_relative_to(root)
-    ):
+    folder = root if project is None else Path(os.path.realpath(path.parent))
+    if not (real.is_relative_to(root) and folder.is_relative_to(root)):
         raise SkillError(
             f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
             "~/.mahtab/skills, or in a folder given with --skills-dir."
@@ -251,7 +250,7 @@ class SkillsLoader:
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         problems: dict[str, Path | None] = {}
-        for folder, project in _distinct(self.folders):  # the strongest first
+        for folder, project in _distinct_folders(self.folders):  # the strongest first
             real = Path(os.path.realpath(folder))
             if project is not None and not real.is_relative_to(os.path.realpath(project)):
                 why = f"is a link out of the project, to {real}, so it is not read"
@@ -271,8 +270,7 @@ class SkillsLoader:
                 except SkillError as error:
                     problems[str(error)] = path
                     continue
-                stronger = seen.get(found.name)
-                if stronger is not None:
+                if (stronger := seen.get(found.name)) is not None:
                     if found.of_project and not stronger.of_project:
                         why = f"not used, because {stronger.file} has the same name"
                         problems[f"{path}: {why}."] = None
@@ -297,7 +295,9 @@ def _skill_files(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
+def _distinct_folders(
+    folders: Sequence[Path | ProjectFolder],
+) -> Iterator[tuple[Path, Path | None]]:
     """Yield each real folder once, the last first; the user's own have no project."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()

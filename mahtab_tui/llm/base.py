@@ -108,6 +108,16 @@ class ServiceError(Exception):
         self.headers = headers
 
 
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1", "0.0.0.0") or (
+        host.startswith("127.") and host.replace(".", "").isdecimal()
+    )
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def no_response_error(timeout: float | None) -> ModelError:
     waited = f" for {timeout:g} s" if timeout is not None else ""
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
@@ -208,8 +218,7 @@ def _error_text(error: Exception, secret: str) -> str:
     words = _field(error, "message")
     for body in _descriptions(error):
         # The provider behind OpenRouter, whose own message is only "Provider returned error".
-        details = body.get("metadata")
-        raw = details.get("raw") if isinstance(details, Mapping) else None
+        raw = as_mapping(body.get("metadata")).get("raw")
         if isinstance(raw, str) and raw.strip():
             words = _field(ServiceError(raw), "message") or raw
     if not words:
@@ -217,7 +226,7 @@ def _error_text(error: Exception, secret: str) -> str:
     if not words and isinstance(error, ServiceError) and not any(_descriptions(error)):
         text = str(error.body or "")
         words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
-    from mahtab_tui.bus.masking import masked  # the first picture does not need it
+    from mahtab_tui.bus.masking import masked  # not needed before the first picture
 
     # Masked before it is cut, which could leave a part of the key.
     line = str(masked(" ".join(words.split()), secret))
@@ -226,7 +235,7 @@ def _error_text(error: Exception, secret: str) -> str:
 
 # Messages and chunks of LangChain
 
-REASONS = ("stop_reason", "finish_reason", "done_reason")
+_REASONS = ("stop_reason", "finish_reason", "done_reason")
 _CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
@@ -256,11 +265,11 @@ def make_encodable(text: str) -> str:
 
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
-    return any(metadata.get(reason) in _CUT for reason in REASONS)
+    return any(metadata.get(reason) in _CUT for reason in _REASONS)
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
-    return any(metadata.get(reason) in _REFUSED for reason in REASONS)
+    return any(metadata.get(reason) in _REFUSED for reason in _REASONS)
 
 
 def has_restarted(metadata: Mapping[str, Any]) -> bool:
@@ -270,12 +279,11 @@ def has_restarted(metadata: Mapping[str, Any]) -> bool:
 def masked_messages(messages: Sequence[ChatMessage], secrets: Secrets) -> list[ChatMessage]:
     if not secrets.may_redact:
         return list(messages)
-    masked = []
-    for message in messages:
-        content = _content(message.content, secrets)
-        is_same = content == message.content
-        masked.append(message if is_same else message.model_copy(update={"content": content}))
-    return masked
+    masked = [_content(message.content, secrets) for message in messages]
+    return [
+        message if content == message.content else message.model_copy(update={"content": content})
+        for message, content in zip(messages, masked, strict=True)
+    ]
 
 
 def _content(content: Any, secrets: Secrets) -> Any:

@@ -24,7 +24,9 @@ from mahtab_tui.llm.base import (
     NOT_AN_ANSWER,
     ModelError,
     ServiceError,
+    as_mapping,
     explain_error,
+    is_loopback,
     no_response_error,
 )
 from mahtab_tui.llm.chat_protocols import (
@@ -35,12 +37,13 @@ from mahtab_tui.llm.chat_protocols import (
     Message,
     to_count,
 )
+from mahtab_tui.system import start_thread
 
 _PIECE = 65_536
 _IDLE_SECONDS = 30.0
-"""How long an unused connection is kept. Later a router on the way may have forgotten it."""
+"""An unused connection is closed after this time, since a router may have dropped it."""
 _END_SECONDS = 0.2
-"""How long the end of a response is awaited that has nothing more to say."""
+"""Time to wait for the end of a complete response."""
 _LARGEST_JSON = 4_000_000
 
 
@@ -76,7 +79,7 @@ class HttpService:
 
 
 class Exchange:
-    """A request and its response, for one thread; any other may stop it."""
+    """A request and its response, for one thread; other threads may stop it."""
 
     def __init__(self, service: HttpService, timeout: float) -> None:
         self.status = 0
@@ -118,13 +121,12 @@ class Exchange:
             raise ModelError(BROKE_OFF) from None
 
     def body(self, limit: int) -> bytes:
-        parts, size = [], 0
+        body = bytearray()
         for piece in self.pieces():
-            parts.append(piece)
-            size += len(piece)
-            if size > limit:
+            body += piece
+            if len(body) > limit:
                 break
-        return b"".join(parts)[:limit]
+        return bytes(body[:limit])
 
     def finish(self) -> None:
         """Keep the connection for another request if the response has ended, or else close it."""
@@ -243,12 +245,6 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
 
 
-def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1", "0.0.0.0") or (
-        host.startswith("127.") and host.replace(".", "").isdecimal()
-    )
-
-
 @cache
 def _certificates() -> ssl.SSLContext:
     context = ssl.create_default_context()
@@ -261,15 +257,15 @@ def _certificates() -> ssl.SSLContext:
     return context
 
 
-OnNews = Callable[[ChatChunk | ModelError | None], object]
+OnChunk = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
-"""Seconds without news before an empty chunk is yielded."""
+"""Seconds of silence before an empty chunk is yielded."""
 _LARGEST_ERROR = 100_000
 _ASKING = 1.0
 _ASK_AGAIN = 30.0
-"""Seconds before a server is asked again that did not answer."""
+"""Seconds before a server that did not answer is asked again."""
 
 
 class ServerFacts(NamedTuple):
@@ -306,7 +302,7 @@ class ChatClient:
         self._service = HttpService(address, headers)
         self._facts: ServerFacts | None = None
         self._ask_at = 0.0
-        self._running: dict[Exchange, OnNews] = {}
+        self._running: dict[Exchange, OnChunk] = {}
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
@@ -317,18 +313,18 @@ class ChatClient:
         try:
             while True:
                 try:
-                    news = arrived.get(timeout=_SILENCE)
+                    item = arrived.get(timeout=_SILENCE)
                 except queue.Empty:
-                    news = ChatChunk()
-                if news is None:
+                    item = ChatChunk()
+                if item is None:
                     return
-                if isinstance(news, ModelError):
-                    raise news
-                yield news
+                if isinstance(item, ModelError):
+                    raise item
+                yield item
         finally:
             exchange.stop()
 
-    def start(self, messages: Sequence[Message], put: OnNews, **options: Any) -> Exchange:
+    def start(self, messages: Sequence[Message], put: OnChunk, **options: Any) -> Exchange:
         """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
         its place."""
         options = {name: value for name, value in options.items() if value is not None}
@@ -336,9 +332,7 @@ class ChatClient:
         exchange = Exchange(self._service, self._timeout)
         with self._lock:
             self._running[exchange] = put
-        threading.Thread(
-            target=self._read, args=(exchange, body, put), name="model", daemon=True
-        ).start()
+        start_thread("model", self._read, exchange, body, put)
         return exchange
 
     def stop(self) -> None:
@@ -359,7 +353,7 @@ class ChatClient:
                 self._facts = _server_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
-    def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
+    def _read(self, exchange: Exchange, body: object, put: OnChunk) -> None:
         answer = self._protocol()
         try:
             if not self._key.isascii() or not self._key.isprintable():
@@ -411,12 +405,12 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     found = _entry(fetch(service, "/models"), model)
     window = to_count(found.get("max_model_len"))
     is_vllm = window is not None and found.get("owned_by") == "vllm"
-    window = window or to_count(_mapping(found.get("meta")).get("n_ctx"))
+    window = window or to_count(as_mapping(found.get("meta")).get("n_ctx"))
     if is_vllm or not service.address.startswith("http://"):  # or it is a public service
         return ServerFacts(window)
-    props = _mapping(fetch(root, "/props"))  # llama.cpp
-    sees = _mapping(props.get("modalities")).get("vision")
-    size = to_count(_mapping(props.get("default_generation_settings")).get("n_ctx"))
+    props = as_mapping(fetch(root, "/props"))  # llama.cpp
+    sees = as_mapping(props.get("modalities")).get("vision")
+    size = to_count(as_mapping(props.get("default_generation_settings")).get("n_ctx"))
     if size is not None or isinstance(sees, bool):
         return ServerFacts(size or window, sees if isinstance(sees, bool) else None)
     found = _entry(fetch(root, "/api/v0/models"), model)  # LM Studio
@@ -425,13 +419,9 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
     return ServerFacts(size, {"vlm": True, "llm": False}.get(str(found.get("type"))))
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _entry(listed: object, model: str) -> Mapping[str, Any]:
-    """Return what a list says of a model; a server with one model takes any name for it."""
-    models = _mapping(listed).get("data")
-    entries = [_mapping(each) for each in models] if isinstance(models, list) else []
+    """Return a model's entry in a list; a server with one model accepts any name for it."""
+    models = as_mapping(listed).get("data")
+    entries = [as_mapping(each) for each in models] if isinstance(models, list) else []
     only = entries[0] if len(entries) == 1 else {}
     return next((each for each in entries if each.get("id") == model), only)

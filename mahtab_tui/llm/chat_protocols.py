@@ -17,7 +17,7 @@ Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
 _ANSWER_TOKENS = 32_000
-"""Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
+"""A limit that all models of Anthropic accept; a request must name one."""
 
 
 class TokenUsage(NamedTuple):
@@ -25,7 +25,7 @@ class TokenUsage(NamedTuple):
     written: int
     from_cache: int
     to_cache: int = 0
-    """Written to the cache, which costs more; part of those read."""
+    """Tokens read that were written to the cache, which costs more."""
 
 
 class ToolCallPiece(NamedTuple):
@@ -42,11 +42,11 @@ class AnswerEnd(NamedTuple):
     usage: TokenUsage | None
     cost: object = None
     reasoning_details: Sequence[Mapping[str, Any]] = ()
-    """The model's thinking in the service's form, to be sent back with the calls of tools."""
+    """The model's thinking in the service's form, to be sent back with its tool calls."""
 
 
 class ChatChunk(NamedTuple):
-    """News of an answer; an empty one is a sign that nothing has come for a moment."""
+    """A piece of an answer; an empty one if nothing has arrived for a moment."""
 
     text: str = ""
     reasoning: str = ""
@@ -56,19 +56,17 @@ class ChatChunk(NamedTuple):
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Cut a stream into lines. Raises `ModelError` for one that is too long."""
-    parts: list[bytes] = []
-    size = 0
+    begun = bytearray()
     for piece in pieces:
         *whole, rest = piece.split(b"\n")
         for line in whole:
-            yield b"".join([*parts, line])
-            parts, size = [], 0
-        parts.append(rest)
-        size += len(rest)
-        if size > LONGEST_LINE:
+            yield bytes(begun + line)
+            begun.clear()
+        begun += rest
+        if len(begun) > LONGEST_LINE:
             raise ModelError(NOT_AN_ANSWER)
-    if size:
-        yield b"".join(parts)
+    if begun:
+        yield bytes(begun)
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -233,16 +231,11 @@ class CompletionAnswer(Answer):
         """Not every service numbers its calls, and some repeat the id and the name."""
         for delta in deltas if isinstance(deltas, list) else ():
             function = _mapping(_mapping(delta).get("function"))
-            number, given, name = (
-                to_count(delta.get("index")),
-                delta.get("id"),
-                function.get("name"),
-            )
-            known = len(self._calls)
+            number, known = to_count(delta.get("index")), len(self._calls)
+            given, name = delta.get("id"), function.get("name")
             index = known - 1 if number is None else min(number, known)
-            if is_new := not 0 <= index < known or bool(
-                name and given and given != self._calls[index]
-            ):
+            is_new = not 0 <= index < known or (name and given and given != self._calls[index])
+            if is_new:
                 index = known
                 self._calls.append(str(given or _new_call_id()))
             arguments = function.get("arguments") or ""
@@ -259,13 +252,13 @@ def _new_call_id() -> str:
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
-    """Join the pieces of reasoning that belong together; their texts follow one another."""
+    """Join the consecutive pieces of one thought."""
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
         last = known[-1] if known else {}
         if not known or any(last.get(name) != piece.get(name) for name in ("type", "index")):
-            # Ids of OpenAI's answers are forgotten there before they could be sent back.
+            # OpenAI forgets these ids before they could be sent back.
             if str(piece.get("id")).startswith("rs_"):
                 piece = {name: value for name, value in piece.items() if name != "id"}
             known.append(dict(piece))
@@ -347,17 +340,13 @@ class OllamaAnswer(Answer):
             name, arguments = str(function.get("name") or ""), function.get("arguments") or {}
             pieces.append(ToolCallPiece(self._calls, _new_call_id(), name, json.dumps(arguments)))
             self._calls += 1
-        chunk = ChatChunk(
-            _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
-        )
-        if any(chunk):
-            yield chunk
+        text, thinking = _join_text(message.get("content")), _join_text(message.get("thinking"))
+        if text or thinking or pieces:
+            yield ChatChunk(text, thinking, pieces)
         if event.get("done") is True:
             self.ended = True
             self.reason = str(event.get("done_reason") or "stop")
-            read, written = (
-                to_count(event.get(name)) for name in ("prompt_eval_count", "eval_count")
-            )
+            read, written = map(to_count, map(event.get, ("prompt_eval_count", "eval_count")))
             if read is not None and written is not None:
                 self.usage = TokenUsage(read, written, 0)
 
@@ -395,7 +384,7 @@ def messages_body(
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Results of tools are the user's, and must stand together in the message after their calls."""
+    """Tool results are the user's, and must all be in the message after their calls."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
@@ -405,7 +394,7 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         elif blocks:  # empty messages are rejected
             turns.append({"role": role, "content": blocks})
     if len(turns) > 1 and turns[-1]["role"] == "user":
-        # A conversation that has gone on will go on: the service keeps it only on request.
+        # A conversation that continued will continue; the service caches it only on request.
         turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     return turns
 
@@ -461,7 +450,7 @@ class AnthropicAnswer(Answer):
             self.usage = self._usage()
         elif kind == "message_stop":
             self.ended = True
-        else:  # an error, a sign of life, or something newer
+        else:  # an error, a ping, or something newer
             self._note_model(event)
 
     def end(self) -> AnswerEnd:
@@ -503,12 +492,9 @@ class AnthropicAnswer(Answer):
             self._counts |= usage
 
     def _usage(self) -> TokenUsage | None:
-        written = to_count(self._counts.get("output_tokens"))
-        fresh, from_cache, to_cache = (
-            to_count(self._counts.get(name)) or 0
-            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        )
-        if written is None:
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        fresh, from_cache, to_cache = (to_count(self._counts.get(name)) or 0 for name in names)
+        if (written := to_count(self._counts.get("output_tokens"))) is None:
             return None
         return TokenUsage(fresh + from_cache + to_cache, written, from_cache, to_cache)
 
@@ -524,4 +510,4 @@ PROTOCOLS: Mapping[Dialect, type[Answer]] = {
     "anthropic": AnthropicAnswer,
     "ollama": OllamaAnswer,
 }
-"""Other dialects are of `CompletionAnswer`."""
+"""Other dialects use `CompletionAnswer`."""

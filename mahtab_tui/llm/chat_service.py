@@ -46,7 +46,7 @@ class ChatService(BaseChatModel):
     _client: ChatClient = PrivateAttr()
 
     @classmethod
-    def of(cls, service: Service) -> ChatService:
+    def from_service(cls, service: Service) -> ChatService:
         return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
 
     def model_post_init(self, context: Any, /) -> None:
@@ -97,19 +97,13 @@ class ChatService(BaseChatModel):
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
         if (choice := options.get("tool_choice")) is not None:
             options["tool_choice"] = _tool_choice(choice)
-        # A stopped answer has a chunk, too.
+        # LangChain needs a chunk even if the answer is stopped.
         yield ChatGenerationChunk(message=AIMessageChunk(content=""))
         for chunk in self._client.stream([*map(_to_client_message, messages)], **options):
             yield ChatGenerationChunk(message=self._message(chunk))
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return generate_from_stream(self._stream(messages, *args, **kwargs))
 
     def _message(self, chunk: ChatChunk) -> AIMessageChunk:
         if chunk.end is not None:
@@ -124,13 +118,9 @@ class ChatService(BaseChatModel):
         )
 
     def _last_message(self, end: AnswerEnd) -> AIMessageChunk:
-        metadata = {
-            "model_name": end.model or self.model,
-            "finish_reason": end.reason,
-            "cost": end.cost,
-        }
-        known = {name: value for name, value in metadata.items() if value is not None}
-        message = AIMessageChunk(content="", response_metadata=known)
+        metadata = {"model_name": end.model or self.model, "finish_reason": end.reason}
+        cost = {} if end.cost is None else {"cost": end.cost}
+        message = AIMessageChunk(content="", response_metadata=metadata | cost)
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
         if (usage := end.usage) is not None:

@@ -1,5 +1,4 @@
-"""Claude through the `claude` CLI with the user's login: persistent processes; text and pictures,
-no tools."""
+"""Claude through the `claude` CLI with the user's login: persistent processes, without tools."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ from mahtab_tui.llm.claude_process import (
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
-"""Conversations that are kept open: the user's, and that of its summaries. Each takes about 215
-MB."""
+"""Open conversations: the user's, and that of its summaries. Each takes about 215 MB."""
 _CHECK_STOP = 0.1
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
@@ -99,7 +97,7 @@ class ChatClaudeCLI(BaseChatModel):
             return
         try:
             folder = self._folder()
-            if not self._closed and not self._fitting(system, folder):
+            if not self._closed and not self._matching(system, folder):
                 self._begin(system, folder)
         finally:
             self._one_at_a_time.release()
@@ -108,7 +106,7 @@ class ChatClaudeCLI(BaseChatModel):
         self._stopped.set()
 
     def close(self) -> None:
-        self._stopped.set()
+        self.stop()
         self._closed = True
         for process in list(self._processes):
             process.close()
@@ -131,13 +129,12 @@ class ChatClaudeCLI(BaseChatModel):
             failure: ModelError | None = None
             try:
                 process.ask(prompt)
-                try:
-                    yield from self._answer(process, turn)
-                    turn.check()
-                except ModelError as error:  # its usage is still counted
-                    failure = error
+                yield from self._answer(process, turn)
+                turn.check()
+            except ModelError as error:  # its usage is still counted
+                failure = error
             except BaseException:
-                # What the process knows is now uncertain.
+                # The process may not know the conversation.
                 self._drop(process)
                 raise
             process.spent = turn.spent
@@ -151,9 +148,7 @@ class ChatClaudeCLI(BaseChatModel):
             if failure is not None:
                 raise failure
 
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         result = generate_from_stream(self._stream(messages))
         message = result.generations[0].message
         message.content = message.response_metadata.get("final_text", message.content)
@@ -165,7 +160,7 @@ class ChatClaudeCLI(BaseChatModel):
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
-        fitting = self._fitting(system, folder)
+        fitting = self._matching(system, folder)
         for process in fitting:
             known = process.sent
             if known and len(known) == len(sent) - 1 and all(map(ClaudeMessage.is_in, sent, known)):
@@ -173,17 +168,17 @@ class ChatClaudeCLI(BaseChatModel):
                 self._processes.append(process)
                 return process, _content(sent[-1].parts)
         waiting = next((process for process in fitting if not process.sent), None)
-        return waiting or self._begin(system, folder), _flattened(sent)
+        return waiting or self._begin(system, folder), _flatten(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _fitting(self, system: str, folder: str) -> list[ClaudeProcess]:
+    def _matching(self, system: str, folder: str) -> list[ClaudeProcess]:
         return [each for each in self._processes if each.matches(system, folder)]
 
     def _begin(self, system: str, folder: str) -> ClaudeProcess:
         for waiting in [each for each in self._processes if not each.sent]:
-            self._drop(waiting)  # the question that it was started for did not come
+            self._drop(waiting)  # it was started for another question
         while len(self._processes) >= self.processes:
             self._processes.pop(0).close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
@@ -246,13 +241,16 @@ class ChatClaudeCLI(BaseChatModel):
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
         usage = turn.usage
-        cached = usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]
-        read, written = usage["input_tokens"] + sum(cached), usage["output_tokens"]
+        from_cache, to_cache = (
+            usage["cache_read_input_tokens"],
+            usage["cache_creation_input_tokens"],
+        )
+        read, written = usage["input_tokens"] + from_cache + to_cache, usage["output_tokens"]
         counts = {
             "input_tokens": read,
             "output_tokens": written,
             "total_tokens": read + written,
-            "input_token_details": dict(zip(("cache_read", "cache_creation"), cached, strict=True)),
+            "input_token_details": {"cache_read": from_cache, "cache_creation": to_cache},
         }
         return _chunk(response_metadata=metadata, usage_metadata=counts)
 
@@ -298,7 +296,7 @@ def _content(parts: Sequence[str | tuple[str, str]]) -> _Content:
     return blocks
 
 
-def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
+def _flatten(messages: Sequence[ClaudeMessage]) -> _Content:
     """Return a conversation as one message for a new process. No text in it can forge a turn."""
     if len(messages) == 1:
         return _content(messages[0].parts)

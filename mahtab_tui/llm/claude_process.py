@@ -27,9 +27,10 @@ from mahtab_tui.llm.base import (
     ModelBusy,
     ModelError,
     ServiceError,
+    as_mapping,
     explain_error,
 )
-from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_parent
+from mahtab_tui.system import find_program, safe_path, signal_group, start_thread, tie_to_parent
 
 # The events of a turn
 
@@ -64,7 +65,7 @@ class Thought(NamedTuple):
 class ProcessTotals(NamedTuple):
     cost: float
     usage: Counter[str]
-    """Tokens, by the service's names; `input_tokens` are those that the cache did not have."""
+    """Tokens, by the service's names; `input_tokens` were not in the cache."""
 
 
 NOTHING_SPENT = ProcessTotals(0.0, Counter())
@@ -84,9 +85,9 @@ class ClaudeTurn:
         self.window: int | None = None
         self._before = before
         self._login_hint = login_hint
-        self._whole: list[str] = []
-        self._standing = (0, 0)
-        """How much of `streamed` and of `_whole` comes from messages that ended normally."""
+        self._texts: list[str] = []
+        self._finished = (0, 0)
+        """How much of `streamed` and of `_texts` comes from messages that ended normally."""
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
@@ -106,18 +107,18 @@ class ClaudeTurn:
 
     @property
     def text(self) -> str:
-        return "".join(self._whole) or self.streamed
+        return "".join(self._texts) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
         kind = event.get("type")
         if kind == "stream_event":
-            yield from self._stream(_mapping(event.get("event")))
+            yield from self._stream(as_mapping(event.get("event")))
         elif kind == "assistant":
             self._assistant(event)
         elif kind == "system":
             yield from self._system(event)
         elif kind == "rate_limit_event":
-            yield from _limit_notice(_mapping(event.get("rate_limit_info")))
+            yield from _limit_notice(as_mapping(event.get("rate_limit_info")))
         elif kind == "result":
             self._finish(event)
 
@@ -139,9 +140,9 @@ class ClaudeTurn:
         raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
 
     def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
-        kind, delta = event.get("type"), _mapping(event.get("delta"))
+        kind, delta = event.get("type"), as_mapping(event.get("delta"))
         if kind == "message_start":
-            yield from self._begin_message(_mapping(event.get("message")))
+            yield from self._begin_message(as_mapping(event.get("message")))
         elif kind == "content_block_delta" and delta.get("type") == "text_delta":
             text = str(delta.get("text", ""))
             self.streamed += text
@@ -149,64 +150,62 @@ class ClaudeTurn:
         elif kind == "content_block_delta" and delta.get("type") == "thinking_delta":
             yield Thought(str(delta.get("thinking", "")))
         elif kind == "message_delta":
-            self.stop_reason = delta.get("stop_reason") or self.stop_reason
-            self._cut = delta.get("stop_reason") == "max_tokens"
+            reason = delta.get("stop_reason")
+            self.stop_reason = reason or self.stop_reason
+            self._cut = reason == "max_tokens"
             self._message_usage |= _usage(event.get("usage"))
-            if delta.get("stop_reason") != "refusal":
-                self._standing = (len(self.streamed), len(self._whole))
+            if reason != "refusal":
+                self._finished = (len(self.streamed), len(self._texts))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
         """The last message counts only if it ended normally: the CLI repeats a broken stream and
         replaces a refused message."""
         self._streamed_usage += self._message_usage
         self._message_usage = _usage(message.get("usage"))
-        streamed, whole = self._standing
-        del self._whole[whole:]
+        streamed, whole = self._finished
+        del self._texts[whole:]
         if len(self.streamed) > streamed:
             self.streamed = self.streamed[:streamed]
             self.began_anew = True
             yield Restart(self.streamed)
 
     def _assistant(self, event: Mapping[str, Any]) -> None:
-        message = _mapping(event.get("message"))
+        message = as_mapping(event.get("message"))
         content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        text = "".join(
-            str(_mapping(block).get("text", ""))
-            for block in blocks
-            if _mapping(block).get("type") == "text"
-        )
+        blocks = map(as_mapping, content if isinstance(content, list) else [])
+        text = "".join(str(each.get("text", "")) for each in blocks if each.get("type") == "text")
         if message.get("model") == _SYNTHETIC:
             self._error = (text, str(event.get("error") or ""))
             return
         self.model = str(message.get("model") or self.model)
         if text:
             # After the token limit the CLI continues in the middle of a sentence.
-            if self._whole and not self._cut:
-                self._whole.append("\n\n")
-            self._whole.append(text)
+            if self._texts and not self._cut:
+                self._texts.append("\n\n")
+            self._texts.append(text)
 
     def _system(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-        if event.get("subtype") == "init":
+        kind = event.get("subtype")
+        if kind == "init":
             self.key_source = str(event.get("apiKeySource") or "")
             self.model = str(event.get("model") or self.model)
-        elif event.get("subtype") == "api_retry":
+        elif kind == "api_retry":
             status = event.get("error_status")
-            failed = "The connection failed"
-            reason = BUSY_STATUSES.get(status, failed) if isinstance(status, int) else failed
+            status = status if isinstance(status, int) else 0
+            reason = BUSY_STATUSES.get(status, "The connection failed")
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
-        elif event.get("subtype") == "informational":
+        elif kind == "informational":
             level = "warning" if event.get("level") == "warning" else "info"
             yield ClaudeNotice(level, f"claude: {event.get('content')}")
-        elif event.get("subtype") == "compact_boundary":
+        elif kind == "compact_boundary":
             yield ClaudeNotice("warning", _COMPACTED)
 
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        models = [_mapping(used) for used in _mapping(event.get("modelUsage")).values()]
+        models = [as_mapping(used) for used in as_mapping(event.get("modelUsage")).values()]
         sizes = [size for used in models if isinstance(size := used.get("contextWindow"), int)]
         self.window = max(sizes, default=0) or None
         usage = self._before.usage | sum(map(_usage, models), Counter[str]())
@@ -229,12 +228,8 @@ def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
     yield ClaudeNotice("warning", text, once=text)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _usage(usage: Any) -> Counter[str]:
-    known = ((_COUNTS.get(name, name), count) for name, count in _mapping(usage).items())
+    known = ((_COUNTS.get(name, name), count) for name, count in as_mapping(usage).items())
     names = _COUNTS.values()
     return Counter({name: n for name, n in known if name in names and isinstance(n, int)})
 
@@ -257,8 +252,7 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 
 def login_hint(*, use_api_key: bool) -> str:
-    """Return a hint for when the login is not accepted: where requests go, or which key was not
-    used."""
+    """Return a hint for a rejected login: where requests go, or which key was not used."""
     if has_gateway():
         return f"Requests go to the gateway in {_GATEWAY}."
     if _is_withheld(use_api_key):
@@ -286,7 +280,7 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
             timeout=_PATIENCE,
             check=False,
         )
-        return _mapping(json.loads(answer.stdout))
+        return as_mapping(json.loads(answer.stdout))
     except (OSError, subprocess.TimeoutExpired, ValueError, RecursionError):
         return {}
 
@@ -302,12 +296,11 @@ _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": 
 """Overrides the user's settings, since their output style would affect every answer, even
 checks."""
 _MOST_TURNS = "3"
-"""The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in
-another turn."""
+"""The CLI answers a tool call by an error, and the model continues in another turn."""
 _LONGEST_ERROR = 10_000
 RETRIES = 4
 REACTION = 2.0
-"""Seconds that the process gets to react to an interrupt, and then to SIGTERM."""
+"""Seconds for the process to react to an interrupt, and then to SIGTERM."""
 
 
 def environment(
@@ -345,12 +338,7 @@ class ClaudeProcess:
     """A process in its own session, so that its whole group can be ended."""
 
     def __init__(
-        self,
-        system: str,
-        *,
-        model: str | None,
-        folder: str,
-        env: Mapping[str, str],
+        self, system: str, *, model: str | None, folder: str, env: Mapping[str, str]
     ) -> None:
         """folder: this program's folder if empty or not accessible. Raises `ModelError`."""
         executable = find_program("claude")
@@ -369,13 +357,15 @@ class ClaudeProcess:
         started: Future[subprocess.Popen[bytes]] = Future()
         start = partial(_start, executable, model, system, folder, env)
         # Neither thread refers to this object, so that it can be collected.
-        self._threads = [_run(_live, start, started, self._lines, self._errors)]
+        self._threads = [
+            start_thread("claude", _read_events, start, started, self._lines, self._errors)
+        ]
         try:
             self._child = started.result()
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
-        self._threads.append(_run(_read_errors, self._child, self._errors))
-        # Ends the process even without `close`, also when the interpreter exits.
+        self._threads.append(start_thread("claude", _read_errors, self._child, self._errors))
+        # Also if `close` is not called, or the interpreter exits.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def matches(self, system: str, folder: str) -> bool:
@@ -388,11 +378,12 @@ class ClaudeProcess:
     def ask(self, content: str | list[dict[str, Any]]) -> None:
         """Send a question on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
-            # What is left of the last turn, such as an answer to a control request.
+            # Left over from the last turn, such as an answer to a control request.
             while self.next_event(0) is not None:
                 pass
         message = {"role": "user", "content": content}
-        _run(self._write, {"type": "user", "message": message, "client_composed": True})
+        question = {"type": "user", "message": message, "client_composed": True}
+        start_thread("claude", self._write, question)
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
         """Return the next event, or None if the process has ended. Raises `queue.Empty` after
@@ -404,7 +395,7 @@ class ClaudeProcess:
 
     def interrupt(self) -> None:
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
-        _run(self._write, {**request, "request": {"subtype": "interrupt"}})
+        start_thread("claude", self._write, {**request, "request": {"subtype": "interrupt"}})
 
     def describe_exit(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -430,16 +421,10 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
-def _run(work: Callable[..., None], *args: object) -> threading.Thread:
-    thread = threading.Thread(target=work, args=args, name="claude", daemon=True)
-    thread.start()
-    return thread
-
-
 def _start(
     executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tie_to_parent`)."""
+    """Start the process on the thread that it must not outlive (see `tie_to_parent`)."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
@@ -456,7 +441,7 @@ def _start(
         )
 
 
-def _live(
+def _read_events(
     start: Callable[[], subprocess.Popen[bytes]],
     started: Future[subprocess.Popen[bytes]],
     lines: queue.Queue[dict[str, Any] | None],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingModel:
-    """LangChain's `Embeddings` within a budget, made when they are first used."""
+    """LangChain's `Embeddings` within a budget, loaded on first use."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class EmbeddingModel:
     def _call(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
-        """LangChain does not pass on what the service counted, so its tokens are estimated."""
+        """LangChain drops the service's count of tokens, so they are estimated."""
         tokens = estimate_message_tokens(texts)
         provider = LOCAL if self._provider == "ollama" else self._base_url or self._provider
         cost = price(provider, self._model, tokens, 0)
@@ -71,7 +71,7 @@ class EmbeddingModel:
             options = {
                 "timeout": self._timeout,
                 "max_retries": 1,
-                # It would fetch the table of tokens from elsewhere; our texts are short.
+                # It would download a table of tokens; our texts are short.
                 "check_embedding_ctx_length": False,
                 "api_key": self._key or "none",
                 **({"base_url": self._base_url} if self._base_url else {}),

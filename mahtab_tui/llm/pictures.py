@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SIDE = 1_568
 """Pixels of the longer side; Claude scales larger pictures down to this, other models to less."""
 MOST = 10
-"""Pictures in one call; of more, the newest."""
+"""Pictures in one call: the newest."""
 LARGEST_FILE = 50_000_000
 _LARGEST_SENT = 1_500_000
 """A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
@@ -29,7 +29,7 @@ _MAGIC = re.compile(
 HEAD = 16
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
-"""Tried for a JPEG until it is small enough; with the last one even noise is."""
+"""Tried for a JPEG until it is small enough; with the last, even noise is."""
 
 
 class PictureError(Exception):
@@ -69,17 +69,17 @@ def is_picture(head: bytes) -> bool:
 
 
 def size_from_head(file: IO[bytes]) -> PictureSize:
-    image = _opened(file)
-    return PictureSize(image.width, image.height, _moves(image))
+    image = _open_image(file)
+    return PictureSize(image.width, image.height, _is_animated(image))
 
 
 def scale_picture(data: bytes) -> EncodedPicture:
     """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Raises
     `PictureError`."""
-    image = _opened(io.BytesIO(data))
+    image = _open_image(io.BytesIO(data))
     try:
         image.draft("RGB", (SIDE, SIDE))  # decode a JPEG only as far as needed
-        return _encoded(_on_white(image), photo=image.format == "JPEG")
+        return _encode(_on_white(image), photo=image.format == "JPEG")
     except Exception as error:  # Pillow may raise anything for broken files
         raise PictureError("The picture cannot be read: its file is damaged.") from error
 
@@ -99,7 +99,7 @@ def count_pictures(messages: Iterable[BaseMessage]) -> int:
     return sum(isinstance(block, dict) and block.get("type") == "image" for block in blocks)
 
 
-def _opened(file: IO[bytes]) -> Image:
+def _open_image(file: IO[bytes]) -> Image:
     from PIL import Image
 
     try:
@@ -117,7 +117,7 @@ def _opened(file: IO[bytes]) -> Image:
     return image
 
 
-def _moves(image: Image) -> bool:
+def _is_animated(image: Image) -> bool:
     try:
         return bool(getattr(image, "is_animated", False))
     except Exception:  # Pillow reads the second frame, which may be broken
@@ -130,27 +130,27 @@ def _on_white(image: Image) -> Image:
 
     if image.mode.startswith("I"):  # 16 bits of grey
         image = image.convert("I").point(lambda value: value / 256).convert("L")
-    seen_through = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-    upright = ImageOps.exif_transpose(image).convert("RGBA" if seen_through else "RGB")
+    is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    upright = ImageOps.exif_transpose(image).convert("RGBA" if is_transparent else "RGB")
     upright.thumbnail((SIDE, SIDE), images.Resampling.LANCZOS)
-    if not seen_through:
+    if not is_transparent:
         return upright
-    ground = images.new("RGBA", upright.size, "white")
-    return images.alpha_composite(ground, upright).convert("RGB")
+    background = images.new("RGBA", upright.size, "white")
+    return images.alpha_composite(background, upright).convert("RGB")
 
 
-def _encoded(image: Image, *, photo: bool) -> EncodedPicture:
-    mime, data = "image/png", b"" if photo else _file(image, "PNG")
+def _encode(image: Image, *, photo: bool) -> EncodedPicture:
+    mime, data = "image/png", b"" if photo else _save(image, "PNG")
     if photo or len(data) > _LARGEST_SENT:
         mime = "image/jpeg"
         for quality in _QUALITIES:
-            data = _file(image, "JPEG", quality=quality)
+            data = _save(image, "JPEG", quality=quality)
             if len(data) <= _LARGEST_SENT:
                 break
     return EncodedPicture(mime, base64.b64encode(data).decode(), image.width, image.height)
 
 
-def _file(image: Image, kind: str, **options: Any) -> bytes:
+def _save(image: Image, kind: str, **options: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()

@@ -147,11 +147,11 @@ class ListedServer(NamedTuple):
 
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
-    names = "".join(
-        f", {function.name}{_signature(function)}"
-        for function in functions
-        if function.name == function.called
-    )
+    names = ""
+    for function in functions:
+        if function.name == function.called:
+            required = (name for name, _, default in function.parameters if default is None)
+            names += f", {function.name}({', '.join(required)})"
     return _SYSTEM.format(limit=OUTPUT_LIMIT, functions=_FUNCTIONS + names)
 
 
@@ -163,28 +163,34 @@ def background(
 ) -> dict[str, str]:
     """Return the sections that precede a question when they have changed; empty ones have no
     content."""
-    files = (
-        f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
-        for name, words in (instructions or {}).items()
-    )
-    texts = (
-        f'<skill name="{name}">\n{escape_tags(escape_for_model(content), "skill")}\n</skill>'
-        for name, content in (loaded or {}).items()
-    )
+    files, skill_texts = _elements("file", instructions or {}), _elements("skill", loaded or {})
     return {
-        "instructions": _INSTRUCTIONS.format(files="\n".join(files)) if instructions else "",
-        "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
-        "loaded-skills": _LOADED.format(loaded="\n".join(texts)) if loaded else "",
+        "instructions": _INSTRUCTIONS.format(files=files) if files else "",
+        "skills": _SKILLS.format(skills=_skill_lines(skills)) if skills else "",
+        "loaded-skills": _LOADED.format(loaded=skill_texts) if skill_texts else "",
         "mcp-servers": _SERVERS.format(servers=_server_lines(servers)) if servers else "",
     }
+
+
+def _elements(tag: str, texts: Mapping[str, str]) -> str:
+    escaped = {name: escape_tags(escape_for_model(text), tag) for name, text in texts.items()}
+    return "\n".join(
+        f'<{tag} name="{escape_for_model(name)}">\n{text}\n</{tag}>'
+        for name, text in escaped.items()
+    )
+
+
+def _element(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
 
 
 def _server_lines(servers: Sequence[ListedServer]) -> str:
     lines = [f"- {each.name}{f': {each.about}' if each.about else ''}" for each in servers]
     used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
     shown, room = list[str](), SERVERS_ROOM
-    for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
-        described = _line(line)
+    used = ["Tools that were used:", *used] if used else []
+    for line in [*lines, *used]:
+        described = _one_line(line)
         room -= len(described) + 1
         if room < 0:
             break
@@ -194,7 +200,7 @@ def _server_lines(servers: Sequence[ListedServer]) -> str:
     return "\n".join(shown)
 
 
-def _listed(skills: Mapping[str, str]) -> str:
+def _skill_lines(skills: Mapping[str, str]) -> str:
     lines, room = list[str](), SKILLS_ROOM
     for name, description in sorted(skills.items()):
         sentence = _SENTENCE_END.split(description, maxsplit=1)[0]
@@ -205,10 +211,6 @@ def _listed(skills: Mapping[str, str]) -> str:
             return "\n".join([*lines, f"- … and {more}"])
         lines.append(line)
     return "\n".join(lines)
-
-
-def _signature(function: HostFunction) -> str:
-    return f"({', '.join(name for name, _, default in function.parameters if default is None)})"
 
 
 def edited_note(block: int) -> str:
@@ -240,35 +242,34 @@ def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
         for kind, text in turns
     ]
-    messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
+    messages = "\n\n".join(_element(name, text) for name, text in escaped)
+    wish = ""
     if keep.strip():
-        wish = escape_tags(escape_for_model(keep), "keep")
-        keep = f"The person asks you to keep this above all:\n<keep>\n{wish}\n</keep>\n"
+        element = _element("keep", escape_tags(escape_for_model(keep), "keep"))
+        wish = f"The person asks you to keep this above all:\n{element}\n"
     earlier = f"{earlier_conversation(before)}\n\n" if before else ""
-    return _SUMMARY.format(keep=keep if keep.strip() else "", before=earlier, said=messages)
+    return _SUMMARY.format(keep=wish, before=earlier, said=messages)
 
 
 def earlier_conversation(summary: str) -> str:
-    text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
-    return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
+    return _element("earlier-conversation", escape_section(summary))
 
 
-def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
+def render_variables(variables: Sequence[Variable]) -> str:
     """Format one line for each variable, ``name: type = summary``; functions and modules last,
     names that begin with ``_`` omitted."""
-    return "\n".join(variable_lines(variables, max_vars).values())
+    return "\n".join(_variable_lines(variables).values())
 
 
-def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
-    """Return the lines of `render_variables` by name; lines about others have names that no
-    variable has."""
+def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
+    """Return the lines by name; lines about others have names that no variable has."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = {
-        v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
-        for v in shown[:max_vars]
+        v.name: _one_line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
+        for v in shown[:MAX_VARIABLES]
     }
-    if len(shown) > max_vars:
-        lines["(more)"] = f"… and {len(shown) - max_vars} more"
+    if len(shown) > MAX_VARIABLES:
+        lines["(more)"] = f"… and {len(shown) - MAX_VARIABLES} more"
     if any(v.type == "private" for v in shown):
         lines["(private)"] = _PRIVATE
     return lines
@@ -279,13 +280,13 @@ def escape_section(text: str) -> str:
 
 
 def describe_variables(
-    variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
+    variables: Sequence[Variable], described: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a text for each variable that may be described: those in `described` first, then the
     others in a line each."""
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
     texts = {name: escape_section(text) for name, text in described.items() if name in describable}
-    rest = variable_lines([v for v in variables if v.name not in texts], max_vars)
+    rest = _variable_lines([v for v in variables if v.name not in texts])
     return texts | {name: escape_section(line) for name, line in rest.items()}
 
 
@@ -296,9 +297,7 @@ def join_variables(texts: Mapping[str, str]) -> str:
 def render_context(activity: str, attachments: str = "") -> str:
     sections = {"recent-activity": activity, "attachments": attachments}
     return "\n\n".join(
-        f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>"
-        for name, text in sections.items()
-        if text
+        _element(name, escape_tags(text, *_SECTIONS)) for name, text in sections.items() if text
     )
 
 
@@ -315,27 +314,26 @@ def render_surroundings(folder: str, python: str, executable: str, host: str = "
         platform_line,
         f"Date: {date.today():%A, %Y-%m-%d}",
     ]
-    return "\n".join(_line(line) for line in lines if line)
+    return "\n".join(_one_line(line) for line in lines if line)
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
-    """Format the sections that differ from their newest account in a conversation."""
+    """Format the sections that differ from their newest version in a conversation."""
     changed = []
     for name, text in sections.items():
         content = escape_tags(defuse(text or _NOTHING_NOW), *_SECTIONS)
-        last, section = _last_section(name, texts), f"<{name}>\n{content}\n</{name}>"
+        last, section = _last_section(name, texts), _element(name, content)
         if section != last and (text or last):
             changed.append(section)
     return "\n\n".join(changed)
 
 
 def _last_section(name: str, texts: Sequence[str]) -> str:
-    begin, end = f"<{name}>\n", f"\n</{name}>"
     for text in reversed(texts):
-        _, begun, rest = text.rpartition(begin)
-        account, ended, _ = rest.partition(end)
+        _, begun, rest = text.rpartition(f"<{name}>\n")
+        content, ended, _ = rest.partition(f"\n</{name}>")
         if begun and ended:
-            return f"{begin}{account}{end}"
+            return _element(name, content)
     return ""
 
 
@@ -344,24 +342,24 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
         return CORRECT
     asks = ANSWER_IN_FORMAT if _FORMAT.search(question) else ANSWER_FROM_OUTPUT
     asks = asks if printed else ANSWER_FROM_CHANGES
-    return asks.format(question=_repeated(question))
+    return asks.format(question=_shorten_question(question))
 
 
 def closing(question: str, *, failed: bool) -> str:
     """Ask for the last words of an answer; asked to answer after all code has failed, a model
     invents figures."""
-    return CLOSING_FAILED if failed else CLOSING.format(question=_repeated(question))
+    return CLOSING_FAILED if failed else CLOSING.format(question=_shorten_question(question))
 
 
 def write_other_code(question: str) -> str:
-    return WRITE_OTHER_CODE.format(question=_repeated(question))
+    return WRITE_OTHER_CODE.format(question=_shorten_question(question))
 
 
 def correct_figures(figures: Sequence[str]) -> str:
     return CORRECT_FIGURES.format(figures=", ".join(figures[:_MOST_FIGURES]))
 
 
-def _repeated(question: str) -> str:
+def _shorten_question(question: str) -> str:
     return shorten(question, _LONG_QUESTION)
 
 
@@ -376,5 +374,5 @@ def user_turn(
     return "\n\n".join(part for part in parts if part)
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(escape_for_model(text).split("\n"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system import find_program
+from mahtab_tui.system import find_program, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -100,7 +99,7 @@ def server_address(provider: str) -> str:
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
-    """Ask a provider's server for its models; None if it does not answer as such a server does."""
+    """Ask a provider's server for its models; None if there is no such server."""
     from mahtab_tui.llm.chat_client import HttpService, fetch_json
 
     address = server_address(provider)
@@ -132,12 +131,7 @@ def find_servers(seconds: float) -> list[FoundServer]:
         if (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
-    threads = [
-        threading.Thread(target=ask, args=(provider,), name="servers", daemon=True)
-        for provider in SERVERS
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [start_thread("servers", ask, provider) for provider in SERVERS]
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -145,10 +139,10 @@ def find_servers(seconds: float) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of a server's first model; empty if there is none. Other people's
-    servers are left out."""
+    """Return the full name of a server's first model; empty if there is none. Other users'
+    servers are skipped."""
     for server in find_servers(_LIMIT):
-        if server.models and not _is_of_another_person(urlsplit(server.address).port):
+        if server.models and not _is_of_another_user(urlsplit(server.address).port):
             return server.specs[0]
     return ""
 
@@ -161,18 +155,15 @@ def only_model(provider: str) -> str:
         raise ModelError(
             f"No {provider} server answers at {server_address(provider)}. Start it, or set {variable} to its address."
         )
-    if not server.models:
-        raise ModelError(f"The server at {server.address} has no model yet.")
-    if len(server.models) > 1:
-        some = ", ".join(server.specs[:5])
-        raise ModelError(
-            f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
-        )
-    return server.models[0]
+    if len(server.models) == 1:
+        return server.models[0]
+    some = ", ".join(server.specs[:5])
+    several = f"{len(server.models)} models. Name one, as in {some}"
+    raise ModelError(f"The server at {server.address} has {several if some else 'no model yet'}.")
 
 
-def _is_of_another_person(port: int | None) -> bool:
-    """Tell whether another person of this machine listens at a port. Only Linux says so."""
+def _is_of_another_user(port: int | None) -> bool:
+    """Tell whether another user of this machine listens at a port; only Linux tells."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
@@ -216,7 +207,7 @@ _ADDRESSES = {
 }
 """Variables that name another address, as in the services' own programs."""
 PROVIDERS = (*SERVICES, *SERVERS)
-_OWN = "openai_compatible"
+_COMPATIBLE = "openai_compatible"
 """Names the key of the service at `base_url`, which must not get the OpenAI key."""
 _DIALECTS: Mapping[str, Dialect] = {
     "anthropic": "anthropic",
@@ -259,9 +250,7 @@ def chosen_model(settings: Settings) -> Future[str]:
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
     else:
-        threading.Thread(
-            target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True
-        ).start()
+        start_thread("models", lambda: chosen.set_result(first_model() or "demo"))
     return chosen
 
 
@@ -319,7 +308,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
-        return ChatService.of(service)
+        return ChatService.from_service(service)
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -403,7 +392,7 @@ def _key(
 ) -> tuple[str, str]:
     if provider not in PROVIDERS:
         return "", ""
-    name = _OWN if provider == "openai" and base_url else provider
+    name = _COMPATIBLE if provider == "openai" and base_url else provider
     variable = f"{name.upper()}_API_KEY"
     key = os.environ.get(variable) or (api_keys or {}).get(name, "")
     if not key and name in SERVICES:

@@ -14,12 +14,7 @@ from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-)
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import PrivateAttr
@@ -57,14 +52,8 @@ class ScriptedChatModel(BaseChatModel):
                 return
             yield ChatGenerationChunk(message=AIMessageChunk(content=token))
 
-    def _generate(
-        self,
-        messages: Sequence[BaseMessage],
-        stop: object = None,
-        run_manager: object = None,
-        **kwargs: object,
-    ) -> ChatResult:
-        return generate_from_stream(self._stream(list(messages)))
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return generate_from_stream(self._stream(messages))
 
 
 def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
@@ -113,7 +102,7 @@ _COMMON_WORDS = frozenset(
     " number of on out overview print row rows s see show summarise summarize summary tell text than that the their them there these they this"
     " value values was were what when where which who why will with without word words you your".split()
 )
-"""They change nothing in the answer to a question; a search does not look for them."""
+"""These words do not change the answer to a question; a search ignores them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")

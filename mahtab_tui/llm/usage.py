@@ -15,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.records import Record, SearchBegin, Usage, UserChat
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.llm.base import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -40,7 +41,7 @@ are unknown."""
 _MANY = 1_000
 _MOST = 32_000
 _BYTES_PER_TOKEN = 3
-"""UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
+"""UTF-8 bytes: safe for English (four), code and Chinese (three)."""
 _FRAME = 10
 _PICTURE = 3_400
 """Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
@@ -79,14 +80,14 @@ def context_window(llm: BaseChatModel) -> int | None:
     known = getattr(llm, "window", None)
     if isinstance(known, int) or priced_as(llm) == LOCAL:
         return known if isinstance(known, int) else None
-    found = _looked_up(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
+    found = _look_up_price(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
     return None if found is None else found.model.context_window
 
 
 def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
-    """Read what a call has used from LangChain's chunks; None if nothing was reported."""
+    """Read the usage of a call from LangChain's chunks; None if nothing was reported."""
     if usage is None and "cost_usd" not in metadata:
         return None
     counts: Any = usage or {}
@@ -104,7 +105,7 @@ def reported_usage(
 
 
 def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
-    """Read what a call has used from the end of an answer of our client."""
+    """Read the usage of a call from the end of our client's answer."""
     if end.usage is None:
         return None
     used = Usage(
@@ -167,11 +168,9 @@ def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
 
 
 def is_priced(llm: BaseChatModel | Tariff) -> bool:
-    """Tell whether the cost of a call is known, if only after it."""
-    return (
-        bool(getattr(llm, "reports_cost", False))
-        or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
-    )
+    """Tell whether the cost of a call is known, at least after it."""
+    reports = bool(getattr(llm, "reports_cost", False))
+    return reports or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
 
 
 def model_name(llm: BaseChatModel | Tariff) -> str:
@@ -191,8 +190,6 @@ def is_on_this_machine(llm: BaseChatModel) -> bool:
 
 
 def _is_on_this_machine(provider: str) -> bool:
-    from mahtab_tui.llm.chat_client import is_loopback
-
     return provider == LOCAL or is_loopback(urlsplit(provider).hostname or "")
 
 
@@ -210,11 +207,11 @@ def price(
         return 0.0
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
     cached = {"cache_read_tokens": cache_read_tokens, "cache_write_tokens": cache_creation_tokens}
-    found = _looked_up(provider, model, **counts, **cached)
+    found = _look_up_price(provider, model, **counts, **cached)
     return None if found is None else float(found.total_price)
 
 
-def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
+def _look_up_price(provider: str, model: str, **used: int) -> PriceCalculation | None:
     from genai_prices import Usage, calc_price
 
     provider_id = "openrouter" if "/" in model else provider or None

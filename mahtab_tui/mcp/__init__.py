@@ -11,6 +11,7 @@ def start_server(*, python: str | None = None, project: Path | str | None = None
     python: the worker's interpreter, as a file or the folder of a virtual environment. project: the
     folder to work in; its ``.venv`` is used if it has one. Raises `ServerError`.
     """
+    from mahtab_tui.mcp.handlers import AttachOptions
     from mahtab_tui.mcp.server import serve
 
-    serve(python, None if project is None else Path(project))
+    serve(python, None if project is None else Path(project), AttachOptions())

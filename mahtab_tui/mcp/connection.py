@@ -66,7 +66,7 @@ class Journal:
                 self._file.write(text)
                 self._file.flush()
             except OSError:
-                self._file = None  # a full disk: the cells go on
+                self._file = None  # the disk is full, but cells can still run
 
 
 PROGRESS_SECONDS = 1.0
@@ -226,10 +226,9 @@ class OwnSession:
     does not run."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        # Without a configured model, no server on this machine is searched for one.
-        self._settings = settings.model_copy(
-            update={"approval": "auto", "kernel": None, "model": settings.model or "demo"}
-        )
+        # Without a configured model, this machine would be searched for one.
+        update = {"approval": "auto", "kernel": None, "model": settings.model or "demo"}
+        self._settings = settings.model_copy(update=update)
         self._journal = journal
         self._starting = asyncio.Lock()
         self._session: Session | None = None
@@ -239,8 +238,7 @@ class OwnSession:
     async def connection(self, agent: str) -> SessionConnection:
         async with self._starting:
             if self._connection is None or self._connection.has_ended:
-                # The starting thread cannot be cancelled; the next call would start a second
-                # session.
+                # The thread cannot be cancelled; the next call would start a second session.
                 with anyio.CancelScope(shield=True):
                     ours = await asyncio.to_thread(self._start)
                     joined = await SessionConnection.connect(ours, agent, self._journal)

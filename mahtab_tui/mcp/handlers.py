@@ -236,16 +236,10 @@ class AttachOptions(NamedTuple):
 class ToolHandlers:
     """The docstring of each tool is its description for agents."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        cwd: str,
-        attach: AttachOptions,
-        secrets: Secrets,
-    ) -> None:
-        self.secrets = secrets
-        self._journal = Journal(secrets)
-        self._cwd = cwd
+    def __init__(self, settings: Settings, attach: AttachOptions) -> None:
+        self.secrets = Secrets(settings.secrets)
+        self._journal = Journal(self.secrets)
+        self._folder = Path.cwd()
         self._attach = attach
         self._settings = settings
         self._own: OwnSession | None = None
@@ -304,18 +298,14 @@ class ToolHandlers:
             raise McpToolError(
                 "This server was started with --private, so it cannot join a session."
             )
-        session = arguments.session or self._attach.session
+        wanted = arguments.session
         async with self._joining:
-            if (
-                self._shared is None
-                or self._shared.has_ended
-                or arguments.session not in (None, self._shared.session, str(self._shared.pid))
-            ):
-                joined = await self._join(session)
-                if self._shared is not None:
-                    await self._shared.close()
-                self._shared = joined
             now = self._shared
+            if now is None or now.has_ended or wanted not in (None, now.session, str(now.pid)):
+                joined = await self._join(wanted or self._attach.session)
+                if now is not None:
+                    await now.close()
+                self._shared = now = joined
         self.mode = "shared"
         return _sentence(
             f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."
@@ -424,7 +414,7 @@ class ToolHandlers:
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:
-        return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)
+        return await SessionConnection.join(session, self._folder, self.agent, self._journal)
 
 
 def _sentence(text: str) -> ToolAnswer:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui import __version__
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
@@ -64,7 +63,7 @@ class ServerError(Exception):
     pass
 
 
-def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
+def serve(python: str | None, project: Path | None, attach: AttachOptions) -> None:
     """Serve until the client closes stdin. Raises `ServerError`."""
     streams = take_stdio()
     try:
@@ -80,29 +79,25 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
         raise ServerError(str(error)) from None
     for sentence in settings.untrusted:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
-    handlers = open_handlers(settings, attach)
-    anyio.run(_serve, streams, handlers)
+    anyio.run(_serve, streams, ToolHandlers(_enter_project(settings), attach))
 
 
-def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
-    """Raises `ServerError`."""
-    python = settings.python
-    if settings.project is not None:
-        try:
-            found = find_environment(str(settings.project), Path.cwd())
-            if found.folder is not None:
-                os.chdir(found.folder)
-        except McpToolError as error:
-            raise ServerError(str(error)) from None
-        except OSError as error:
-            raise ServerError(
-                f"The project folder {settings.project} cannot be used: {error.strerror}."
-            ) from None
-        if python is None and found.python is not None:
-            python = str(found.python)
-    settings = settings.model_copy(update={"python": python})
-    secrets = Secrets(settings.secrets)
-    return ToolHandlers(settings, os.getcwd(), attach or AttachOptions(), secrets)
+def _enter_project(settings: Settings) -> Settings:
+    """Change to the folder of the project, and use its interpreter. Raises `ServerError`."""
+    if settings.project is None:
+        return settings
+    try:
+        found = find_environment(str(settings.project), Path.cwd())
+        if found.folder is not None:
+            os.chdir(found.folder)
+    except McpToolError as error:
+        raise ServerError(str(error)) from None
+    except OSError as error:
+        why = f"cannot be used: {error.strerror}"
+        raise ServerError(f"The project folder {settings.project} {why}.") from None
+    if settings.python is None and found.python is not None:
+        return settings.model_copy(update={"python": str(found.python)})
+    return settings
 
 
 async def _serve(streams: ProtocolStreams, handlers: ToolHandlers) -> None:

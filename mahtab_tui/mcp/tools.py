@@ -87,9 +87,9 @@ class McpTool(Generic[A]):
             ),
         )
 
-    async def call(self, given: dict[str, Any], report: Report) -> ToolAnswer:
+    async def call(self, values: dict[str, Any], report: Report) -> ToolAnswer:
         try:
-            arguments = self.arguments.model_validate(given)
+            arguments = self.arguments.model_validate(values)
         except ValidationError as error:
             problems = (
                 f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()

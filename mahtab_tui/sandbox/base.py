@@ -106,8 +106,8 @@ class Text:
 
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
-"""How a turn's code ended. After "killed" (by us, since an interrupt did not help) and "died" its
-variables are gone."""
+"""How a turn's code ended. After "killed" (an interrupt did not stop it) and "died" its variables
+are gone."""
 
 
 class SandboxError(Exception):
@@ -129,12 +129,11 @@ class TurnResult:
 
 
 class SandboxHost(Protocol):
-    """The node behind a sandbox. Both methods are called in the engine's loop with arguments that
-    hostile code may have made up."""
+    """The node behind a sandbox. Both methods run in the engine's loop; arguments may be forged."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value.
-        Raises `CallRefusedError`."""
+        """Return a JSON value to the code, which may call from several threads. Raises
+        `CallRefusedError`."""
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         """Handle a message that has no answer."""
@@ -145,8 +144,7 @@ class Sandbox(Protocol):
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         """Run a turn's code, one turn at a time. seconds: run time without sub-calls, after which
-        the code is interrupted, and a second later killed; the next turn then has no variables.
-        Cancelling kills the process."""
+        the code is interrupted, and killed a second later. Cancelling kills the process."""
 
     async def close(self) -> None:
         """Kill the process and release everything."""

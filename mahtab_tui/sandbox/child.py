@@ -42,13 +42,12 @@ class ProcessUsage(NamedTuple):
 
 
 def usage(pid: int) -> ProcessUsage | None:
-    """Read what a process has used so far; None if the system does not tell."""
+    """Read what a process has used so far; None if that is unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    # The fields after the name start with the third: 14 and 15 are the times, 20 is the number of
-    # threads.
+    # The fields after the name start with the third; 14 and 15 are the times, 20 the threads.
     return ProcessUsage((int(fields[11]) + int(fields[12])) / _TICKS, int(fields[17]))
 
 
@@ -56,7 +55,7 @@ def usage(pid: int) -> ProcessUsage | None:
 class RunningTurn:
     number: int
     seconds: float
-    """The limit of its run time."""
+    """Limit of its run time."""
     done: asyncio.Future[Frame | None]
     """The sandbox's report of the end; None if the process ended instead."""
     cpu: float
@@ -66,17 +65,13 @@ class RunningTurn:
     ran: float = 0.0
     """Seconds that it has run: elapsed time, but only CPU time while it waits for a call."""
     final: bool = False
-    """Whether the answer has come; what comes after it is ignored."""
-    stopped: TurnStatus | None = None
-    """"timed out" once it was asked to end."""
+    """Whether the answer has come; later messages are ignored."""
+    timed_out: bool = False
     killed: str = ""
+    """The reason, if it was."""
     messages: int = 0
     received: int = 0
     """Bytes."""
-
-    @property
-    def duration(self) -> float:
-        return time.monotonic() - self.begun
 
     def advance(self, used: ProcessUsage | None, waits: bool) -> None:
         """Add the time since the last call of this method. waits: whether a call was open."""
@@ -96,17 +91,14 @@ main(int(sys.argv[1]))
 
 _MESSAGE = 4096
 
-_KILLED = -signal.SIGKILL
-
 
 @dataclass(frozen=True)
 class ForkedProcess:
     pid: int
     handle: int
-    """A descriptor of the process (`pidfd`), so that signals cannot hit another. Its owner closes
-    it."""
+    """A `pidfd`, so that signals cannot hit another process. Its owner closes it."""
     ended: asyncio.Future[int]
-    """Set to its exit code, negative for a signal, when it has been reaped. Wait for it by
+    """Its exit code, negative for a signal, once it has been reaped. Await it with
     `asyncio.shield`."""
 
 
@@ -137,7 +129,7 @@ class SandboxServer:
                 socket.AF_UNIX, socket.SOCK_SEQPACKET if load else socket.SOCK_STREAM
             )
         except OSError as error:
-            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+            raise _not_started(error.strerror) from error
         ours.setblocking(False)
         try:
             return ours, await self._fork(theirs, load)
@@ -150,7 +142,7 @@ class SandboxServer:
     async def _fork(self, channel: socket.socket, load: bool) -> ForkedProcess:
         async with self._turn:
             if not self.alive:
-                raise SandboxError("The process that makes sandboxes has ended.")
+                raise SandboxError(_SERVER_ENDED)
             self._count += 1
             answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
             self._requests[self._count] = answer
@@ -161,7 +153,7 @@ class SandboxServer:
                 del self._requests[self._count]
                 if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
                     self.close()
-                raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+                raise _not_started(error.strerror) from error
             try:
                 return await answer
             except asyncio.CancelledError:
@@ -180,14 +172,14 @@ class SandboxServer:
             SandboxServer.close(self)
             return
         message = json.loads(data)
-        number = message.get("id")
-        if message["op"] == "hello":
+        op, number = message["op"], message.get("id")
+        if op == "hello":
             self._hello.set_result(message)
-        elif message["op"] == "forked":
+        elif op == "forked":
             self._forked(number, message["pid"], fds)
-        elif message["op"] == "failed":
-            _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
-        elif message["op"] == "ended" and (ended := self._running.pop(number, None)) is not None:
+        elif op == "failed":
+            _fail(self._requests.pop(number), _not_started(message["why"]))
+        elif op == "ended" and (ended := self._running.pop(number, None)) is not None:
             ended.set_result(message["code"])
             self._on_end()
 
@@ -196,7 +188,7 @@ class SandboxServer:
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
         if not fds:  # we have no descriptors left; the sandbox ends when its socket is closed
-            _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
+            _fail(answer, _not_started(os.strerror(errno.EMFILE)))
             return
         self._running[number] = ended = self._loop.create_future()
         forked = ForkedProcess(pid, fds[0], ended)
@@ -215,9 +207,9 @@ class SandboxServer:
         if not self._hello.done():
             self._hello.set_exception(SandboxError(self._start_failure()))
         for answer in self._requests.values():
-            _fail(answer, "The process that makes sandboxes has ended.")
+            _fail(answer, SandboxError(_SERVER_ENDED))
         for ended in self._running.values():
-            ended.set_result(_KILLED)
+            ended.set_result(-signal.SIGKILL)
         self._running.clear()
 
     def _start_failure(self) -> str:
@@ -289,8 +281,7 @@ _IDLE = 60.0
 
 
 class TextServer(SandboxServer):
-    """A fork of the first process, whose sandboxes share a text. It ends a while after the last of
-    them."""
+    """A fork of the first process, whose sandboxes share a text. It ends when long unused."""
 
     def __init__(self, process: NewProcess, text: str) -> None:
         channel, forked = process
@@ -328,20 +319,26 @@ class TextServer(SandboxServer):
 
 
 def send_text(process: NewProcess, file: int) -> None:
-    """Send a process the file of its text. If it has ended, its owner learns that otherwise. Raises
-    `SandboxError`."""
+    """Send a process the file of its text, unless it has ended. Raises `SandboxError`."""
     try:
         socket.send_fds(process[0], [b"t"], [file])
     except ConnectionError:
         pass
     except OSError as error:
         discard(process)
-        raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+        raise _not_started(error.strerror) from error
 
 
-def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
+_SERVER_ENDED = "The process that makes sandboxes has ended."
+
+
+def _not_started(why: object) -> SandboxError:
+    return SandboxError(f"A sandbox cannot be started: {why}.")
+
+
+def _fail(answer: asyncio.Future[ForkedProcess], error: SandboxError) -> None:
     if not answer.done():
-        answer.set_exception(SandboxError(why))
+        answer.set_exception(error)
 
 
 def discard(process: NewProcess) -> None:
@@ -373,7 +370,7 @@ LIMIT_GRACE = 1.0
 """Seconds between the end of a turn's time and the kill."""
 
 _AGAIN = 0.1
-"""Seconds before a second interrupt, since the first may have come before the code started."""
+"""Seconds before a second interrupt: the first may have come before the code started."""
 
 _FINAL_GRACE = 0.5
 _ENDING = 0.05
@@ -433,7 +430,11 @@ class ChildProcess(asyncio.Protocol):
             frame = None if self._reaped else await turn.done
         finally:
             watching.cancel()
-            self._end_turn()
+            self._turn = None
+            if self._killer is not None:
+                self._killer.cancel()
+            self._cancel_calls()
+            self._signal(signal.SIGSTOP)
         return self._result(turn, frame)
 
     def kill(self, why: str = "") -> None:
@@ -453,13 +454,15 @@ class ChildProcess(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A process that ends also closes its connection; how it ended says more, so wait a moment
-        # for that.
+        # A process that ends also closes its connection; wait a moment for its exit code.
         self._loop.call_later(_ENDING, self.kill, "it closed its connection")
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._count_bytes(len(data))
+            if self._turn is not None:
+                self._turn.received += len(data)
+                if self._turn.received > MAX_RECEIVED:
+                    raise FrameError(f"more than {MAX_RECEIVED // 2**20} MiB in one turn")
             for frame in self._frames.feed(data):
                 self._take(without_surrogates(frame))
         except FrameError as error:
@@ -468,12 +471,6 @@ class ChildProcess(asyncio.Protocol):
                 self._transport.abort()
 
     # Frames
-
-    def _count_bytes(self, size: int) -> None:
-        if self._turn is not None:
-            self._turn.received += size
-            if self._turn.received > MAX_RECEIVED:
-                raise FrameError(f"more than {MAX_RECEIVED // 2**20} MiB in one turn")
 
     def _take(self, frame: Frame) -> None:
         if self._turn is not None:
@@ -550,7 +547,7 @@ class ChildProcess(asyncio.Protocol):
             left = max(0.0, turn.seconds - turn.ran)
             await asyncio.sleep(min(_CHECK_EVERY, left) or _CHECK_EVERY)
             self._account(turn)
-            if turn.ran >= turn.seconds and turn.stopped is None:
+            if turn.ran >= turn.seconds and not turn.timed_out:
                 self._interrupt(turn)
 
     def _account(self, turn: RunningTurn) -> None:
@@ -560,28 +557,20 @@ class ChildProcess(asyncio.Protocol):
             self.kill(f"it had more than {THREADS} threads")
 
     def _interrupt(self, turn: RunningTurn) -> None:
-        turn.stopped = "timed out"
-        self._signal(signal.SIGINT)
-        self._loop.call_later(_AGAIN, self._interrupt_again, turn)
-        self._kill_after(LIMIT_GRACE)
+        def interrupt_again() -> None:
+            if self._turn is turn and not turn.done.done():
+                self._signal(signal.SIGINT)
 
-    def _interrupt_again(self, turn: RunningTurn) -> None:
-        if self._turn is turn and not turn.done.done():
-            self._signal(signal.SIGINT)
+        turn.timed_out = True
+        self._signal(signal.SIGINT)
+        self._loop.call_later(_AGAIN, interrupt_again)
+        self._kill_after(LIMIT_GRACE)
 
     def _kill_after(self, seconds: float) -> None:
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(
-            seconds, self.kill, "its code did not stop when it was interrupted"
-        )
-
-    def _end_turn(self) -> None:
-        self._turn = None
-        if self._killer is not None:
-            self._killer.cancel()
-        self._cancel_calls()
-        self._signal(signal.SIGSTOP)
+        why = "its code did not stop when it was interrupted"
+        self._killer = self._loop.call_later(seconds, self.kill, why)
 
     def _cancel_calls(self) -> None:
         for call in list(self._calls.values()):
@@ -591,16 +580,17 @@ class ChildProcess(asyncio.Protocol):
         status: TurnStatus = "killed" if turn.killed else "died"
         if frame is not None:
             failed = frame["status"] in ("error", "interrupted")
-            status = turn.stopped or ("error" if failed else "ok")
+            status = "timed out" if turn.timed_out else "error" if failed else "ok"
             output, chars = frame["output"][:_MAX_OUTPUT], max(0, frame["chars"])
         elif turn.final:
             output, chars = "", 0
         else:
-            died = f"died: {describe_end(self._forked.ended.result())}"
-            how = f"was killed: {turn.killed}" if turn.killed else died
-            output = f"The sandbox {how}. Its variables are gone."
+            end = turn.killed or describe_end(self._forked.ended.result())
+            how = "was killed" if turn.killed else "died"
+            output = f"The sandbox {how}: {end}. Its variables are gone."
             chars = len(output)
-        return TurnResult("final" if turn.final else status, output, chars, turn.duration)
+        duration = time.monotonic() - turn.begun
+        return TurnResult("final" if turn.final else status, output, chars, duration)
 
     # The process
 
@@ -615,16 +605,15 @@ class ChildProcess(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._cancel_calls()
-        self._refuse(
-            f"A sandbox ended before it was ready: {describe_end(self._forked.ended.result())}."
-        )
+        end = describe_end(self._forked.ended.result())
+        self._refuse(f"A sandbox ended before it was ready: {end}.")
         if self._turn is not None and not self._turn.done.done():
             self._turn.done.set_result(None)
 
     def _refuse(self, why: str) -> None:
         if not self.ready.done():
             self.ready.set_exception(SandboxError(why))
-            self.ready.exception()  # retrieved, since nobody may be waiting for it
+            self.ready.exception()  # or asyncio would log it if nobody waits for it
 
 
 def _checked(frame: Frame, **kinds: type) -> list[Any]:

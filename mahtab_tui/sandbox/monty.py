@@ -81,8 +81,7 @@ def FINAL_VAR(variable):
 _MOST = 1_000
 _MEMORY = 512 * 2**20
 LONGEST = 120.0
-"""Seconds of run time after which a process ends by itself, because its host may have been
-killed."""
+"""Seconds of run time after which a process ends itself, since its host may have been killed."""
 
 
 class MontySandboxes:
@@ -200,7 +199,7 @@ class MontySandbox:
         return "ok"
 
     async def _to_end(self, code: str, left: float) -> Any:
-        """left: seconds to run, without waiting for the engine."""
+        """Return the code's value. left: seconds to run, without waiting for the engine."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
         async def limited(work: Awaitable[Any]) -> Any:
@@ -214,13 +213,8 @@ class MontySandbox:
         session = await self.open()
         # Names that the interpreter does not know come back as calls, whatever their values are here.
         known = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
-        snapshot = await limited(
-            session.feed_start(
-                code,
-                external_lookup=known,
-                print_callback=self._print,
-            )
-        )
+        start = session.feed_start(code, external_lookup=known, print_callback=self._print)
+        snapshot = await limited(start)
         while not isinstance(snapshot, MontyComplete):
             if not isinstance(snapshot, AsyncFunctionSnapshot) or snapshot.is_os_function:
                 # It looks up an unknown name or calls the operating system, which does not exist.
@@ -264,7 +258,7 @@ class MontySandbox:
 
 
 class _HostCall(BaseException):
-    """A function needs an answer of the engine. args: those of `SandboxHost.call`."""
+    """Raised by a function that needs the engine. args: those of `SandboxHost.call`."""
 
 
 class _MontyHost:
@@ -280,24 +274,22 @@ class _MontyHost:
 
 
 async def _end(session: AsyncMontySession) -> None:
-    """A busy process may raise an error, but has ended all the same."""
+    """End a process; a busy one may raise an error, but ends all the same."""
     from pydantic_monty import MontyError
 
     with suppress(MontyError, RuntimeError):
         await session.__aexit__(None, None, None)
 
 
-def _variables(text: Text) -> dict[str, Any]:
+def _variables(text: Text) -> dict[str, str | list[str] | dict[str, str]]:
+    def value(context: NamedContext) -> str | list[str] | dict[str, str]:
+        if context.kind == "str":
+            return text.text[context.start : context.end]
+        documents = [(name, text.text[start:end]) for name, start, end in context.parts]
+        return dict(documents) if context.kind == "dict" else [each for _, each in documents]
+
     whole = NamedContext("context", text.kind, 0, len(text.text), text.parts)
-    return {each.name: _value(text.text, each) for each in (whole, *text.contexts)}
-
-
-def _value(text: str, context: NamedContext) -> str | list[str] | dict[str, str]:
-    if context.kind == "str":
-        return text[context.start : context.end]
-    if context.kind == "dict":
-        return {name: text[start:end] for name, start, end in context.parts}
-    return [text[start:end] for _, start, end in context.parts]
+    return {each.name: value(each) for each in (whole, *text.contexts)}
 
 
 def _plain(value: Any) -> Any:

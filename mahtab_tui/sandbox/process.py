@@ -29,19 +29,17 @@ T = TypeVar("T")
 ServerT = TypeVar("ServerT", bound=SandboxServer)
 
 _START_SECONDS = 60.0
-"""How long a process may take to read its text, however large, and lock itself down."""
+"""Time for a process to read its text, however large, and lock itself down."""
 
 _SHORT = 1_000_000
-"""Texts of less than this many characters are encoded on the event loop's thread, and for each
-sandbox again."""
+"""Shorter texts are encoded on the event loop's thread, for each sandbox again."""
 
 _PIECE = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""
 
 
 class ProcessSandboxes:
-    """Makes sandboxes with one fork server, which is started with the first sandbox, and again if
-    it dies."""
+    """Makes sandboxes with one fork server, which starts with the first sandbox."""
 
     name = "a process under Landlock and seccomp"
     gaps = ""
@@ -98,9 +96,8 @@ class ProcessSandboxes:
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it
             if isinstance(error, TimeoutError):
-                raise SandboxError(
-                    f"A sandbox was not ready after {_START_SECONDS:.0f} s."
-                ) from error
+                late = f"A sandbox was not ready after {_START_SECONDS:.0f} s."
+                raise SandboxError(late) from error
             raise
         return child
 
@@ -109,12 +106,12 @@ class ProcessSandboxes:
         whole = text.origin == (TextRun(0, 0, len(text.text)),)
         if whole and len(text.text) >= _SHORT:
             start = partial(self._text_server_for, text.text)
-            return await _use_server(start, lambda server: server.fork())
+            return await _use_server(start, SandboxServer.fork)
         file = await _write_memory_file(text.text)
         try:
             process = await self._take_spare()
             if process is None:
-                process = await _use_server(self._running_server, lambda server: server.fork())
+                process = await _use_server(self._running_server, SandboxServer.fork)
             send_text(process, file)
         finally:
             os.close(file)
@@ -171,7 +168,7 @@ class ProcessSandboxes:
 async def _use_server(
     start: Callable[[], Awaitable[ServerT]], use: Callable[[ServerT], Awaitable[T]]
 ) -> T:
-    """Have a server do something; a new one if it has died, which is perhaps noticed only now."""
+    """Use a server, or a new one if it turns out to have died."""
     server = await start()
     try:
         return await use(server)
@@ -188,7 +185,6 @@ class ProcessSandbox:
         start: Callable[[], Awaitable[ChildProcess]],
         on_close: Callable[[ProcessSandbox], None],
     ) -> None:
-        """start: starts another process."""
         self._child = child
         self._start = start
         self._on_close = on_close
@@ -215,21 +211,20 @@ async def _write_memory_file(text: str) -> int:
     """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
     if len(text) < _SHORT:
         return _memory_file(text)
+
+    def close(writing: asyncio.Future[int]) -> None:
+        if not writing.cancelled() and writing.exception() is None:
+            os.close(writing.result())
+
     writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
-        writing.add_done_callback(_drop)  # the thread goes on
+        writing.add_done_callback(close)  # the thread goes on
         raise
 
 
-def _drop(writing: asyncio.Future[int]) -> None:
-    if not writing.cancelled() and writing.exception() is None:
-        os.close(writing.result())
-
-
 def _memory_file(text: str) -> int:
-    """Write a text to a file in memory. Raises `SandboxError`."""
     try:
         file = confinement.memory_file("text")
         for start in range(0, len(text), _PIECE):

@@ -24,12 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.codec import FORMAT, as_json
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import (
-    Notice,
-    Record,
-    SearchChatStream,
-    SearchRecord,
-)
+from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import Sampling, default_model, parse_sampling, pop_access
 from mahtab_tui.llm.usage import Spending, UsageStats
@@ -68,12 +63,8 @@ class SearchAnswer(NamedTuple):
     log: SessionLog | None = None
 
     def as_result(self, *, raw: bool = False) -> Result:
-        used = SearchUsage(
-            self.usage.calls,
-            self.usage.input_tokens + self.usage.output_tokens,
-            self.usage.cost,
-            self.duration,
-        )
+        tokens = self.usage.input_tokens + self.usage.output_tokens
+        used = SearchUsage(self.usage.calls, tokens, self.usage.cost, self.duration)
         partial = self.state == "partial"
         text = self.text if raw else plain(self.text)
         return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
@@ -83,7 +74,7 @@ class SearchAnswer(NamedTuple):
 
 
 class CancelToken:
-    """A caller who waits for a search, and whom another thread may make give up."""
+    """Lets another thread cancel a caller's wait for a search."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -108,10 +99,10 @@ TREE_BYTES = 300_000_000
 """Bytes that their texts may take; the newest tree is always kept."""
 _CLOSING = 5.0
 _STOPPING = 0.5
-"""Seconds that a caller who gives up waits for the last events."""
+"""Seconds that a cancelled caller waits for the last events."""
 
 Asking = Literal["ask", "run", "refuse"]
-"""Before a large fan-out: ask the user (`Search.answer` answers), run it, or refuse it."""
+"""Before a large fan-out: ask the user (see `Search.answer`), run it, or refuse it."""
 
 
 class Search:
@@ -134,7 +125,6 @@ class Search:
         self._opened: Sandboxes | None = None
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
-        self._logs: dict[str, SessionLog] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self.closed = False
         self._process = os.getpid()
@@ -164,21 +154,16 @@ class Search:
         emit: Emit | None = None,
         caller: CancelToken | None = None,
     ) -> SearchAnswer:
-        """Answer a query over a `Text` or any context. caller: may make the caller give up. Raises
-        `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query."""
+        """Answer a query over a `Text` or any context. Raises `ContextError`, `ModelError`,
+        `SandboxError`, and `ValueError` for an empty query."""
         if not query.strip():
             raise ValueError("The query is empty.")
-        text = context
-        if not isinstance(text, Text):
+        if not isinstance(context, Text):
             contents = read_context(context)
             for notice in contents.notices:
                 self._notice("warning", notice)
-            text = Text.of(contents)
+            context = Text.of(contents)
         tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
-
-        def record(event: Record) -> None:
-            log.add(event)
-            emit(event)
 
         log = SessionLog()
 
@@ -188,19 +173,18 @@ class Search:
             )
             if self._opened is None:
                 self._opened = self._open_sandboxes()
-            self._logs[tree] = log
             self._trees[tree] = engine = Engine(
-                Events(tree, record),
+                Events(tree, partial(_emit_to_all, [log.add, emit])),
                 chosen,
                 *models,
-                gates=self._models.gates,
                 spending=self._spending,
                 sandboxes=self._opened,
                 consent=partial(self._consent, asking),
                 tools=None if tools is None else Tools(tools),
                 by_code=by_code,
+                log=log,
             )
-            return await self._run(engine, engine.run(query, text, about or {}))
+            return await self._run(engine, engine.run(query, context, about or {}))
 
         return self._wait(grow(), caller)
 
@@ -261,7 +245,11 @@ class Search:
             self._callers.discard(future)
 
     def stop(self, tree: str, node: str) -> None:
-        self._on_tree(tree, lambda engine: engine.stop(node))
+        def stop() -> None:
+            if (engine := self._trees.get(tree)) is not None:
+                engine.stop(node)
+
+        self._call_later(stop)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         engine = self._trees.get(tree)
@@ -306,7 +294,6 @@ class Search:
                 ended = (tree for tree, each in self._trees.items() if not each.running())
                 if (oldest := next(ended, None)) is None:
                     break
-                del self._logs[oldest]
                 await self._trees.pop(oldest).close()
         return SearchAnswer(
             outcome.text,
@@ -316,7 +303,7 @@ class Search:
             time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
-            self._logs.get(engine.events.tree),
+            engine.log,
         )
 
     def forget(self, tree: str) -> None:
@@ -327,7 +314,6 @@ class Search:
                     await asyncio.to_thread(model.close)
 
         def forget() -> None:
-            self._logs.pop(tree, None)
             if (engine := self._trees.pop(tree, None)) is not None:
                 used = {model for each in self._trees.values() for model in each.models}
                 self._models.forget(unused := engine.models - used)
@@ -357,9 +343,6 @@ class Search:
                     await self._opened.close()
                 await asyncio.to_thread(self._models.close)
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
-
-    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
-        self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
 
     def _call_later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
@@ -470,28 +453,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 
 
-def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a function the parameters of another one in place of its `**options`, and the other's
-    docstring before its own."""
-
-    def extend(function: F) -> F:
-        own, inherited = inspect.signature(function), inspect.signature(shared)
-        named = {name: each for name, each in own.parameters.items() if name != "options"}
-        parameters = {**inherited.parameters, **named}.values()
-        extended: Any = function
-        extended.__signature__ = own.replace(
-            parameters=sorted(parameters, key=lambda each: each.kind)
-        )
-        extended.__doc__ = f"{inspect.getdoc(shared)}\n\n{inspect.getdoc(function)}"
-        return function
-
-    return extend
-
-
 _SIGNATURE = inspect.signature(rlm_of_kernels)
 
 
-@_extends(rlm_of_kernels)
+def _extend_rlm_of_kernels(function: F) -> F:
+    """Give `rlm` the parameters of that of kernels in place of `**options`, and its docstring first."""
+    own = inspect.signature(function)
+    named = {name: each for name, each in own.parameters.items() if name != "options"}
+    parameters = {**_SIGNATURE.parameters, **named}.values()
+    extended: Any = function
+    extended.__signature__ = own.replace(parameters=sorted(parameters, key=lambda each: each.kind))
+    extended.__doc__ = f"{inspect.getdoc(rlm_of_kernels)}\n\n{inspect.getdoc(function)}"
+    return function
+
+
+@_extend_rlm_of_kernels
 def rlm(
     query: str,
     context: Any = None,
@@ -674,7 +650,7 @@ class Searcher:
         search = getattr(self, "_search", None)
         if search is None or search.closed or is_exiting():
             return
-        # The collector may run on any thread, that of the search too.
+        # The collector may run on any thread, even that of the search.
         threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
         warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
@@ -688,12 +664,12 @@ class Searcher:
 
 
 _KEEP_SECONDS = 60.0
-"""Seconds that the models and the sandboxes' server stay at least after the last `rlm` without a
-searcher, and at most twice as long."""
+"""Models and the sandboxes' server are closed one to two such times after the last `rlm` without a
+searcher."""
 
 
 class _SharedSearcher:
-    """The searcher of all calls of `rlm` that bring none."""
+    """The searcher of all calls of `rlm` without one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -57,11 +57,11 @@ OnWords = Callable[[str | None], None]
 
 
 _MERGED = 0.03
-"""Seconds; words are passed on at most once in so many."""
+"""Least seconds between two portions of words."""
 
 
 class WordStream:
-    """Joins the words of an answer, and passes them on in portions."""
+    """Collects the words of an answer, and passes them on in portions."""
 
     def __init__(self, on_words: OnWords) -> None:
         self._on_words = on_words
@@ -115,6 +115,8 @@ class Model:
     takes_max_tokens = False
     """Whether a call can limit its answer's tokens, so that its worst cost is known."""
     concurrency = CONCURRENCY
+    gate: Gate
+    """Limits its calls that run at a time."""
 
     def __init__(self, name: str, secrets: Secrets, paid: BaseChatModel | Tariff | None) -> None:
         """secrets: masked in its messages. paid: determines the price of its calls, if known. The
@@ -178,24 +180,23 @@ class NodeConversation:
 
     def __init__(self, model: Model, messages: Sequence[Message]) -> None:
         self.model = model
-        self.chars = 0  # of all messages
-        self.messages: list[Message] = []
-        for message in messages:
-            self.add(message)
+        self.messages = list(messages)
         self.instance: Any = None  # the model's, if that knows it
         self.ended = False  # no more calls will be made
         self.max_tokens: int | None = None  # of the next answer
         self.partial = ""  # the last answer so far
         self.used: Usage | None = None  # by the last call if it failed, as the model reported it
 
+    @property
+    def chars(self) -> int:
+        return sum(len(message.content) for message in self.messages)
+
     def add(self, message: Message) -> None:
         self.messages.append(message)
-        self.chars += len(message.content)
 
     def replace(self, old: Message, new: Message) -> None:
         index = next(index for index, message in enumerate(self.messages) if message is old)
         self.messages[index] = new
-        self.chars += len(new.content) - len(old.content)
 
     def worst_cost(self) -> float | None:
         return self.model.worst_cost(self.messages, self.max_tokens)
@@ -245,9 +246,9 @@ that belong to a loop."""
 class FunctionModel(Model):
     """A function that gets the messages as dicts with `role` and `content`.
 
-    It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
-    Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
-    caller's loop, or in a lasting one; others run on a thread for each call."""
+    It returns the answer, answer and usage, or an answer of OpenAI's or Anthropic's client, or
+    yields the answer in pieces. An asynchronous function is awaited in the caller's loop, or in a
+    lasting one; others run on a thread for each call."""
 
     def __init__(
         self, function: Function, secrets: Secrets, *, name: str = "", tariff: Tariff | None = None
@@ -262,10 +263,10 @@ class FunctionModel(Model):
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
         sent = self.masked(messages)
-        here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
+        loop, callers_loop = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
 
         def pass_on(piece: Any) -> str:
-            here.call_soon_threadsafe(on_words, make_encodable(str(piece)))
+            loop.call_soon_threadsafe(on_words, make_encodable(str(piece)))
             return str(piece)
 
         async def get_result(value: Any) -> Any:
@@ -285,36 +286,32 @@ class FunctionModel(Model):
             if inspect.isgenerator(value):
                 return "".join(map(pass_on, value))
             if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
-                return asyncio.run_coroutine_threadsafe(get_result(value), there).result()
+                return asyncio.run_coroutine_threadsafe(get_result(value), callers_loop).result()
             return value
 
         if any(
             inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
             for each in (self._function, type(self._function).__call__)
         ):
-            value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call_async(), there))
+            called = asyncio.run_coroutine_threadsafe(call_async(), callers_loop)
+            value = await asyncio.wrap_future(called)
         else:
             value = await on_thread(call)
-        text, usage = self._text_and_usage(value)
-        if usage is not None and self._tariff is not None:
-            usage = await on_thread(partial(with_cost, usage, self._tariff.priced_as))
-        text = make_encodable(text)
+        reply = self._to_reply(value)
+        if reply.usage is not None and self._tariff is not None:
+            priced = partial(with_cost, reply.usage, self._tariff.priced_as)
+            reply = reply._replace(usage=await on_thread(priced))
         on_words(None)
-        on_words(text)
-        choices = getattr(value, "choices", None)  # of OpenAI's client
-        reason = (
-            getattr(choices[0], "finish_reason", None)
-            if choices
-            else getattr(value, "stop_reason", None)
-        )
-        return Reply(text, is_cut({"stop_reason": str(reason or "")}), usage)
+        on_words(reply.text)
+        return reply
 
-    def _text_and_usage(self, value: Any) -> tuple[str, Usage | None]:
-        usage = getattr(value, "usage", None)
+    def _to_reply(self, value: Any) -> Reply:
+        usage, reason = getattr(value, "usage", None), getattr(value, "stop_reason", None)
         if isinstance(value, tuple) and len(value) == 2:
             value, usage = value
         elif hasattr(value, "choices"):  # of OpenAI's client
-            value = value.choices[0].message.content or ""
+            choice = value.choices[0]
+            value, reason = choice.message.content or "", getattr(choice, "finish_reason", None)
         elif isinstance(getattr(value, "content", None), list):  # of Anthropic's
             value = "".join(getattr(block, "text", "") for block in value.content)
         if not isinstance(value, str):
@@ -323,9 +320,10 @@ class FunctionModel(Model):
             )
         read = _get_count(usage, "input_tokens", "prompt_tokens")
         written = _get_count(usage, "output_tokens", "completion_tokens")
-        if read is None or written is None:
-            return value, None
-        return value, Usage(input_tokens=read, output_tokens=written, model=self.name)
+        used = None
+        if read is not None and written is not None:
+            used = Usage(input_tokens=read, output_tokens=written, model=self.name)
+        return Reply(make_encodable(value), is_cut({"stop_reason": str(reason or "")}), used)
 
 
 def _get_count(usage: Any, *names: str) -> int | None:
@@ -336,25 +334,23 @@ def _get_count(usage: Any, *names: str) -> int | None:
     return None
 
 
-_lasting: tuple[int, asyncio.AbstractEventLoop] | None = None
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+"""By process, since a fork needs its own."""
 _starting = threading.Lock()
 
 
 def _background_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop for callers without one; a forked process gets its own."""
-    global _lasting
+    """Return the loop for callers without one."""
     with _starting:
-        if _lasting is None or _lasting[0] != os.getpid():
-            _lasting = os.getpid(), asyncio.new_event_loop()
-            threading.Thread(
-                target=_lasting[1].run_forever, name="rlm-functions", daemon=True
-            ).start()
-        return _lasting[1]
+        if (loop := _loops.get(os.getpid())) is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="rlm-functions", daemon=True).start()
+        return loop
 
 
 def client_package(given: object) -> str:
-    """Return "openai" or "anthropic" for a client of one of these packages, which need not be
-    loaded for it; empty for anything else."""
+    """Return "openai" or "anthropic" for a client of one of these packages, without loading them;
+    empty for anything else."""
     classes = [(each.__module__.partition(".")[0], each.__name__) for each in type(given).__mro__]
     for package, name in (("openai", "OpenAI"), ("anthropic", "Anthropic")):
         if (package, name) in classes or (package, f"Async{name}") in classes:
@@ -363,7 +359,7 @@ def client_package(given: object) -> str:
 
 
 _ANSWER_TOKENS = 8_192
-"""Most tokens of an answer that Anthropic's client does not want to stream."""
+"""Most tokens of an answer that Anthropic's client returns without streaming."""
 _SAMPLING = ("temperature", "top_p", "seed")
 
 
@@ -445,8 +441,7 @@ class _Reader:
 
 
 def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -> FunctionModel:
-    """Make a model of a client of OpenAI or Anthropic and a model's name. Raises `ModelError` if it
-    is no such client, or does not take a sampling option."""
+    """Make a model of a client of OpenAI or Anthropic and a model's name. Raises `ModelError`."""
     client: Any = given[0] if given else None
     model = given[1] if len(given) == 2 else ""
     package = client_package(client)
@@ -506,20 +501,14 @@ class ReplayModel(Model):
         replay: Replay = conversation.instance
         last = self._secrets.redact_for_model(messages[-1].content)
         line = await on_thread(partial(replay.next, last))  # its pattern may take its time
-        words = WordStream(on_words)
-        if line.tokens_per_second is None:
-            words.add(line.text)
-        else:
-            for token in split_tokens(line.text):
-                await asyncio.sleep(1 / line.tokens_per_second)
-                words.add(token)
+        words, speed = WordStream(on_words), line.tokens_per_second
+        for token in [line.text] if speed is None else split_tokens(line.text):
+            if speed is not None:
+                await asyncio.sleep(1 / speed)
+            words.add(token)
         words.flush()
-        used = Usage(
-            model="replay",
-            input_tokens=line.input_tokens,
-            output_tokens=line.output_tokens,
-            cost=line.cost,
-        )
+        read, written = line.input_tokens, line.output_tokens
+        used = Usage(model="replay", input_tokens=read, output_tokens=written, cost=line.cost)
         return Reply(words.text, False, used)
 
 
@@ -537,15 +526,13 @@ ModelOptions = Callable[[], Mapping[str, Any]]
 
 @dataclass(eq=False)
 class ChosenModels:
-    """The models of searches, by what was given for them. Lives in one loop."""
+    """The models that callers have chosen for searches. Lives in one loop."""
 
     _options: ModelOptions
     _secrets: Secrets
     _on_notice: OnNotice
-    gates: dict[Model, Gate] = field(default_factory=dict)
-    """Limits the calls of each model that run at a time."""
     _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
-    """With the objects that they were made from, so that no other object gets the same id."""
+    """With their sources, so that no other object gets the same id."""
 
     def get(
         self,
@@ -556,19 +543,17 @@ class ChosenModels:
     ) -> Model:
         """Return a model. access: `address` and `api_key` for `find_service`. Raises `ModelError`
         if it is not available, does not take an option, or cannot keep to a limit."""
-        identity = [
-            each if isinstance(each, str) else id(each)
-            for each in (given if isinstance(given, tuple) else (given,))
-        ]
+        parts = given if isinstance(given, tuple) else (given,)
+        identity = (each if isinstance(each, str) else id(each) for each in parts)
         key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
             model = self._create(given, sampling, access)
             self._models[key] = model, given
-            self.gates[model] = Gate(model.concurrency)
+            model.gate = Gate(model.concurrency)
         model, _ = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:
             model.concurrency = limits.concurrency
-            self.gates[model].widen(limits.concurrency)
+            model.gate.widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
             raise ModelError(
                 f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead."
@@ -585,20 +570,16 @@ class ChosenModels:
     ) -> tuple[Model, Model]:
         """Return the models for a search's root and for its other calls; see `get`. access: for both
         if they are of one provider; no other provider gets the key."""
-        found = self.get(model, limits, sampling, access)
-        providers = {
-            split_spec(full_name(each, self._options().get("provider")))[0]
-            if isinstance(each, str)
-            else ""
-            for each in (model, sub_model)
-        }
-        shared = len(providers) == 1
-        return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
+
+        found, given = self.get(model, limits, sampling, access), (model, sub_model)
+        providers = {self._split(each)[0] if isinstance(each, str) else "" for each in given}
+        shared = access if len(providers) == 1 else _NO_ACCESS
+        return found, self.get(sub_model, limits, sampling, shared)
 
     def forget(self, models: Collection[Model]) -> None:
         """Forget models that no search uses; the caller closes them."""
         for key in [key for key, (model, _) in self._models.items() if model in models]:
-            del self.gates[self._models.pop(key)[0]]
+            del self._models[key]
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
@@ -622,23 +603,24 @@ class ChosenModels:
         return function
 
     def _create_named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
-        options = self._options()
-        service = find_service(name, **{**options, **access})
-        if service is None:
-            if access:
-                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
-            provider, path = split_spec(full_name(name, options.get("provider")))
-            if provider != "replay":
-                return self._of_langchain(name, sampling)
-        elif langsmith_variable():  # LangChain is asked to send there what a model gets
+        service = find_service(name, **{**self._options(), **access})
+        if service is not None and langsmith_variable():  # LangChain is to send traces there
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
 
-            return self._of_langchain(ChatService.of(service), sampling)
+            return self._of_langchain(ChatService.from_service(service), sampling)
         if service is not None:
             return ServiceModel(service, name, self._secrets, sampling)
+        if access:
+            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+        provider, path = self._split(name)
+        if provider != "replay":
+            return self._of_langchain(name, sampling)
         check_sampling(name, sampling, (), "")
         return ReplayModel(name, Path(path), self._secrets)
+
+    def _split(self, name: str) -> tuple[str, str]:
+        return split_spec(full_name(name, self._options().get("provider")))
 
     def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
 from mahtab_tui.llm.base import explain_error
@@ -31,6 +31,9 @@ from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
 
+if TYPE_CHECKING:
+    from mahtab_tui.search.api import SessionLog
+
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
 _PIECE = 1_000_000
@@ -48,7 +51,7 @@ class Memo:
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs, or do the work."""
+        """Return the answer of an equal node, even of a running one, or do the work."""
         if node.parent is None:
             return await work(node)
         query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
@@ -65,8 +68,6 @@ class Memo:
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             outcome = NodeOutcome(str(error), "error")
             raise
@@ -78,10 +79,10 @@ class Memo:
 
 
 def _digest(source: NodeSource) -> bytes:
-    """Copies of all parts of a fan-out might be too much."""
+    """Hash a text piece by piece: copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
-    for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
+    for number, (start, end) in enumerate(source.own_spans):
         if number:
             digest.update(b"\n")
         for offset in range(start, end, _PIECE):
@@ -115,7 +116,7 @@ class FanOuts:
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
         """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
-        as many sub-calls again as there have been. Raises `CallRefusedError`."""
+        as many sub-calls again as there were. Raises `CallRefusedError`."""
         parts = len(sources)
         if self._take_free(parts):
             return
@@ -153,26 +154,27 @@ class FanOuts:
             turn = (parent.id, parent.turn)
             if turn in self._refused:
                 return False
+            engine = self._engine
             calls, tokens, usd = self._estimate(parent, request, sources)
             asked = SearchFanOut(
                 node=parent.id,
-                request=f"{self._engine.events.tree}-{parent.id}-{batch}",
+                request=f"{engine.events.tree}-{parent.id}-{batch}",
                 batch=batch,
                 calls=calls,
                 tokens=tokens,
-                usd=usd if self._engine.sub_model.priced else None,
+                usd=usd if engine.sub_model.priced else None,
+                made=self._made,
             )
-            self._engine.events.send(asked.changed(made=self._made, state="waiting"))
+            engine.events.send(asked.changed(state="waiting"))
             run = False
             try:
-                run = await self._engine.consent(asked.request)
+                run = await engine.consent(asked.request)
             finally:
-                self._engine.events.send(
-                    asked.changed(made=self._made, state="run" if run else "refused")
-                )
+                state = "run" if run else "refused"
+                engine.events.send(asked.changed(made=self._made, state=state))
             if run:
                 self._made += len(sources)
-                self._free = max(self._engine.limits.ask_above, self._made)
+                self._free = max(engine.limits.ask_above, self._made)
             else:
                 self._refused.add(turn)
             return run
@@ -180,18 +182,15 @@ class FanOuts:
     def _estimate(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
     ) -> Amount:
+        engine = self._engine
         read = [
             len(query) + source.chars
             for query, source in zip(request.queries, sources, strict=True)
-            if request.plain or self._engine.limits.is_plain(parent.depth + 1, source.chars)
+            if request.plain or engine.limits.is_plain(parent.depth + 1, source.chars)
         ]
-        plain = self._engine.calls.estimate(self._engine.sub_model, sum(read), len(read))
         explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        return plain.plus(
-            self._engine.calls.estimate(
-                self._engine.sub_model, explored * _CHARS_OF_A_CALL, explored
-            )
-        )
+        estimate = partial(engine.calls.estimate, engine.sub_model)
+        return estimate(sum(read), len(read)).plus(estimate(explored * _CHARS_OF_A_CALL, explored))
 
 
 _NODES = 20_000
@@ -210,18 +209,18 @@ class Engine:
     limits: Limits
     model: Model
     sub_model: Model
-    gates: InitVar[dict[Model, Gate]]
     spending: InitVar[Spending]
     sandboxes: Sandboxes
     consent: Consent
     tools: Tools | None = None
     by_code: bool = False
+    log: SessionLog | None = None
 
-    def __post_init__(self, gates: dict[Model, Gate], spending: Spending) -> None:
+    def __post_init__(self, spending: Spending) -> None:
         models = self.model.concurrency, self.sub_model.concurrency
         concurrency = self.limits.concurrency or max(models)
         budget = Budget(self.limits)
-        self.calls = Calls(self.events, budget, Gate(concurrency), gates, spending)
+        self.calls = Calls(self.events, budget, Gate(concurrency), spending)
         self._fan_outs = FanOuts(self)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
@@ -244,11 +243,10 @@ class Engine:
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
-        roots = LiveFanOut(0, 1)
-        root = self._root = self._make(None, query, NodeSource(self._text), self.model, roots, 0)
-        self._begin(root, **about)
+        source, batch = NodeSource(self._text), LiveFanOut(0, 1)
+        root = self._root = self._start(None, query, source, self.model, batch, **about)
         try:
-            return (await roots.outcomes())[0]
+            return (await _outcomes([root]))[0]
         except asyncio.CancelledError:
             await self._unwind(self.running())
             raise
@@ -283,17 +281,19 @@ class Engine:
     def running(self) -> list[LiveNode]:
         return [node for node in self._nodes.values() if node.outcome is None]
 
-    def _make(
+    def _start(
         self,
         parent: LiveNode | None,
         query: str,
         source: NodeSource,
         model: Model,
         batch: LiveFanOut,
-        index: int,
+        index: int = 0,
         *,
         plain: bool = False,
+        **about: Any,
     ) -> LiveNode:
+        """about: attributes for its first event."""
         if parent is None:
             self._attempts += 1
             node_id = str(self._attempts)
@@ -307,24 +307,19 @@ class Engine:
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
         self._nodes[node_id] = node
-        batch.put(node)
-        return node
-
-    def _begin(self, node: LiveNode, **about: Any) -> None:
-        parent = node.parent
         self.events.send(
             SearchBegin(
-                shortened(node.query, LONGEST_QUERY),
-                node=node.id,
+                shortened(query, LONGEST_QUERY),
+                node=node_id,
                 parent=parent.id if parent else None,
-                depth=node.depth,
-                kind=node.kind,
-                batch=node.batch.number,
-                index=node.index,
-                of=node.batch.size,
-                spans=tuple(node.source.spans),
-                chars=node.source.chars,
-                model=node.model.name,
+                depth=depth,
+                kind=kind,
+                batch=batch.number,
+                index=index,
+                of=batch.size,
+                spans=tuple(source.spans),
+                chars=source.chars,
+                model=model.name,
                 **about,
             )
         )
@@ -332,6 +327,7 @@ class Engine:
             parent.running[node] = None
         node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
+        return node
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         try:
@@ -363,14 +359,13 @@ class Engine:
                 spans=tuple(outcome.spans),
             )
         )
-        node.batch.ended()
         del self._nodes[node.id]
         node.source = NodeSource(Text(""))  # others of its fan-out may still know it
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline
         if node.parent is not None:  # only the root keeps time for a last call
-            deadline = Deadline(deadline.work, deadline.work)
+            deadline = deadline._replace(end=deadline.work)
         if node.kind == "llm":
             async with self._reading:
                 return await self._plain(node, deadline)
@@ -435,9 +430,8 @@ class Engine:
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
             shortest = min((source.chars for source in sources), default=0)
-            self.calls.budget.free(
-                self.calls.budget.hold(self.calls.estimate(self.sub_model, shortest))
-            )
+            budget = self.calls.budget
+            budget.free(budget.hold(self.calls.estimate(self.sub_model, shortest)))
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
@@ -472,15 +466,13 @@ class Engine:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
-            self._make(parent, query, source, self.sub_model, batch, index, plain=request.plain)
+            self._start(parent, query, source, self.sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
-        for node in nodes:
-            self._begin(node)
         try:
-            return await batch.outcomes()
+            return await _outcomes(nodes)
         except asyncio.CancelledError:  # the code that asked has been stopped
-            for node in batch.running():
+            for node in nodes:
                 self.stop(node.id)
             raise
 
@@ -489,7 +481,13 @@ class Engine:
         for found, (start, end) in zip(in_root, spans, strict=True):
             if len(found) != 1 or found[0][1] - found[0][0] != end - start:
                 return NodeSource(text, spans)
-        return NodeSource(self._text, tuple(found[0] for found in in_root))
+        return NodeSource(self._text, tuple(found for (found,) in in_root))
+
+
+async def _outcomes(nodes: list[LiveNode]) -> list[NodeOutcome]:
+    if tasks := [node.task for node in nodes if node.task is not None]:
+        await asyncio.wait(tasks)
+    return [node.outcome for node in nodes if node.outcome is not None]
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:

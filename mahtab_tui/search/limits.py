@@ -34,7 +34,7 @@ class Limits:
     max_depth: int = 1
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = 200
-    """Model calls of the whole tree; so are the following limits."""
+    """Model calls. This limit and the next four hold for the whole tree."""
     max_tokens: int | None = None
     """Read and written."""
     max_usd: float | None = None
@@ -73,15 +73,15 @@ def merge_limits(settings: Mapping[str, Any] | None = None, /, **given: Any) -> 
     `ValueError` with a sentence for the user."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
-        whole = name in _LEAST
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(
-                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
-            )
-        if whole and value < _LEAST[name]:
-            raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
-        if not whole and not value > 0:
-            raise ValueError(f"{name} must be more than 0, not {value}.")
+        least, problem = _LEAST.get(name), ""
+        if isinstance(value, bool) or not isinstance(value, (int, float) if least is None else int):
+            problem = f"a {'number' if least is None else 'whole number'}, not {value!r}"
+        elif least is None and not value > 0:
+            problem = f"more than 0, not {value}"
+        elif least is not None and value < least:
+            problem = f"at least {least}, not {value}"
+        if problem:
+            raise ValueError(f"{name} must be {problem}.")
     return Limits(**{**(settings or {}), **chosen})
 
 
@@ -95,8 +95,8 @@ _EARLY = 0.005
 
 
 class Gate:
-    """Lets a number of calls run at a time, in order; fewer after an overload, and one more again
-    with each success."""
+    """Lets a number of calls run at a time, in order; fewer after an overload, then one more with
+    each success."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -119,7 +119,7 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it got a place before it was cancelled
+            if turn.done() and not turn.cancelled():  # it was admitted before
                 self.leave()
             raise
 
@@ -157,8 +157,8 @@ class Gate:
 async def run_scheduled(
     everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
 ) -> T:
-    """Make a call when it has a place in both gates, and again after a pause in seconds if the
-    service was busy."""
+    """Make a call when both gates admit it, and again after a pause (seconds) if the service was
+    busy."""
     tries = 0
     while True:
         tries += 1
@@ -183,7 +183,7 @@ _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
 """Assumed length of an answer before there has been one."""
 _LIMITED_TOKENS = 4_096
-"""Most tokens of an answer where calls could not run at the same time otherwise."""
+"""Most tokens of an answer if calls could not run at the same time otherwise."""
 _FEWEST_TOKENS = 256
 """A call that can afford fewer is not made."""
 _MARGIN = 2.0
@@ -211,9 +211,9 @@ class Deadline(NamedTuple):
     @classmethod
     def after(cls, seconds: float | None, now: float) -> Deadline:
         """Keep a fifth of the time, at most 30 s, for the last call."""
-        return (
-            cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
-        )
+        if seconds is None:
+            return cls()
+        return cls(now + seconds - min(30.0, seconds / 5), now + seconds)
 
 
 class BudgetSpent(Exception):
@@ -317,7 +317,6 @@ class Calls:
     _events: Events
     budget: Budget
     _everyone: Gate
-    _gates: dict[Model, Gate]
     _spending: Spending
     _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
@@ -342,9 +341,8 @@ class Calls:
         def back_off(seconds: float) -> None:
             self._events.send(SearchBackOff(node=node, seconds=seconds))
 
-        gate = self._gates[conversation.model]
         try:
-            return await run_scheduled(self._everyone, gate, work, back_off)
+            return await run_scheduled(self._everyone, conversation.model.gate, work, back_off)
         finally:
             if reserved is not None:
                 self.budget.free(reserved)
@@ -425,11 +423,11 @@ class Calls:
     ) -> AsyncIterator[None]:
         """Enclose a call that search and session can afford; wait while other calls hold the money
         for it. expected: US dollars."""
-        name, worst = conversation.model.name, conversation.worst_cost
+        name = conversation.model.name
         most = partial(self._most, conversation)  # known better after a model's first calls
         limits = (
             partial(self.budget.spending.within_limit, name, most, expected),
-            partial(self._spending.within_limit, name, worst),
+            partial(self._spending.within_limit, name, conversation.worst_cost),
         )
         with ExitStack() as stack:
             for limit in limits:

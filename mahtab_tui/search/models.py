@@ -130,8 +130,8 @@ class ChatModel(Model):
             self.concurrency = CLI_CONCURRENCY
         limited = "max_tokens" in type(llm).model_fields and not self.remembers
         self.takes_max_tokens = limited and not getattr(llm, "thinking", None)
-        # Otherwise it is called on a thread: providers' packages keep one asynchronous client for
-        # the whole process, which fails when a second loop uses it.
+        # Others are called on a thread: providers' packages keep one asynchronous client for the
+        # whole process, which fails when a second loop uses it.
         self.native = (
             type(llm)._stream is BaseChatModel._stream
             and type(llm)._astream is not BaseChatModel._astream

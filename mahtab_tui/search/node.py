@@ -10,6 +10,7 @@ from typing import Literal
 
 from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, Usage
 from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.worker.capture import shorten
 
 
 def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
@@ -45,26 +46,16 @@ class Events:
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
 """Partial: the best answer that there was when a limit was reached."""
 
-STATES: tuple[State, ...] = (
-    "done",
-    "partial",
-    "error",
-    "stopped",
-    "running",
-    "thinking",
-    "waiting",
-)
-FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
+_ENDS: tuple[State, ...] = ("done", "partial", "error", "stopped")
+FINISHED = frozenset(_ENDS)
+STATES: tuple[State, ...] = (*_ENDS, "running", "thinking", "waiting")
 
-STATE_LABELS = 40_000
-"""Characters that are kept of a turn's words, code or output; of longer texts, both ends."""
+LONGEST_TEXT = 40_000
+"""Most characters of a turn's words, code or output; of longer texts, both ends are kept."""
 
 
-def shortened(text: str, limit: int = STATE_LABELS) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
+def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
+    return shorten(text, limit // 2)
 
 
 @dataclass(slots=True)
@@ -118,7 +109,7 @@ class Turn:
         return self._pieces[0] if self._pieces else ""
 
     def append(self, piece: str) -> None:
-        if self._length < STATE_LABELS:
+        if self._length < LONGEST_TEXT:
             self._pieces.append(piece)
             self._length += len(piece)
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -20,22 +21,23 @@ from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, DescribedTool, SandboxFunctions
+from mahtab_tui.worker.sandbox.text import find_line
 
 MOST_CHARACTERS = 5_000_000
-"""Characters of a text that are searched, its beginning: a few hundredths of a second."""
+"""Only so much of a text's beginning is searched: a few hundredths of a second."""
 _LONGEST_QUERY = 2_000
 _MOST_WORDS = 8
 _MOST_TRIED = 30
 _MOST_LINES = 4
 _LONGEST_LINE = 200
 _EVERYWHERE = 0.9
-"""Share of the lines from which a word says nothing."""
+"""Words in a larger share of the lines are ignored."""
 _NEAR = 0.3
 """Share of the best line's score that another line needs to be shown."""
 _RARE = 3
-"""Lines that a word has at most which leads from one line to another."""
+"""Most lines with a word that leads from one to another."""
 _BEFORE = 2
-"""Lines shown before the best one where sentences go on."""
+"""Lines shown before the best one in prose."""
 
 _COMMON = frozenset(
     "a about all an and any are as at be been by can did do does each for from had has have how in"
@@ -48,8 +50,7 @@ _EDGES = " \t\n\r.,;:!?\"'()[]{}<>`*"
 
 class QueryLines(NamedTuple):
     words: tuple[str, ...]
-    """Words of the query as the text writes them: all that it has if some line has all of them,
-    otherwise the rarest."""
+    """Words of the query as the text writes them: all if some line has all, or else the rarest."""
     lines: int
     shown: tuple[tuple[int, str], ...]
     """The lines with most words, rare ones first, and lines that these lead to: number, line."""
@@ -76,10 +77,10 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
             found[written] = starts
     if not found:
         return QueryLines((), 0, ())
-    scores: dict[int, float] = {}
+    scores: defaultdict[int, float] = defaultdict(float)
     for starts in found.values():
         for start in starts:
-            scores[start] = scores.get(start, 0.0) + math.log(1 + size / len(starts))
+            scores[start] += math.log(1 + size / len(starts))
     every = set.intersection(*map(set, found.values()))
     ranked = sorted(scores, key=lambda start: (-scores[start], start))[:_MOST_LINES]
     best = ranked[0]
@@ -134,13 +135,11 @@ def _in_word(character: str) -> bool:
 
 
 def _line(text: str, start: int) -> str:
-    end = text.find("\n", start)
-    return text[start:] if end < 0 else text[start:end]
+    return text[slice(*find_line(text, start))]
 
 
 def _around(text: str, start: int) -> set[int]:
-    starts = {start}
-    before = start
+    starts, before = {start}, start
     for _ in range(_BEFORE):
         if before:
             before = text.rfind("\n", 0, before - 1) + 1
@@ -209,7 +208,7 @@ Compute the answer from all lines and call FINAL with it. Example, for {what}:
 {code}
 ```"""
 _AT_ONCE = 2_000
-"""Characters that are read at once with fewer tokens than a search for a line needs."""
+"""Texts up to this many characters cost fewer tokens to read than to search."""
 _SEPARATORS = (",", ";", "\t", "|")
 _COUNTS = re.compile(r"how (many|often)", re.IGNORECASE)
 _LOOK = """\
@@ -294,11 +293,19 @@ def is_looked_up(query: str, text: Text) -> bool:
 def first_message(query: str, text: Text, left: BudgetLeft) -> str:
     """Return a description of the text, its beginning and end, and last the query, so that prompts
     begin alike."""
+    rows = _read_rows(text.text) if text.kind == "str" else None
+    shown, next_step = _query_lines(query, text, rows)
+    if text.contexts:
+        about, preview = _about_contexts(text)
+    else:
+        about, preview = _about_text(text, rows), _preview(text.text, ends=not shown)
+    known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
+    return _joined(known, *preview, shown, _left(left), _tagged(QUERY, query), next_step)
+
+
+def _about_text(text: Text, rows: _Rows | None) -> list[str]:
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
-    if text.contexts:
-        return _first_of_several(query, text, left)
-    rows = _read_rows(text.text) if text.kind == "str" else None
     about = [
         f"context is a {_size(text.kind, text.parts, size)} in {lines:,} lines (about {tokens(size):,} tokens)."
     ]
@@ -310,16 +317,7 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
         about += ["Documents, with their characters:", *map(_document, text.parts[:MOST_DOCUMENTS])]
         if len(text.parts) > MOST_DOCUMENTS:
             about.append(f"… and {len(text.parts) - MOST_DOCUMENTS:,} more")
-    known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    shown, next_step = _query_lines(query, text, rows)
-    return _joined(
-        known,
-        *_preview(text.text, ends=not shown),
-        shown,
-        _left(left),
-        _tagged(QUERY, query),
-        next_step,
-    )
+    return about
 
 
 class _Rows(NamedTuple):
@@ -412,8 +410,9 @@ def _size(kind: str, documents: Sequence[Document], characters: int) -> str:
     return f"{what} {characters:,} characters"
 
 
-def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
-    size, share = len(text.text), max(100, PREVIEW * 3 // len(text.contexts))
+def _about_contexts(text: Text) -> tuple[list[str], list[str]]:
+    size, count = len(text.text), len(text.contexts)
+    share = min(PREVIEW, max(100, PREVIEW * 3 // count))
     about = [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."]
     previews: list[str] = []
     for each in text.contexts:
@@ -421,14 +420,9 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
         characters = _size(each.kind, each.parts, len(part))
         about.append(f"{each.name} is a {characters} in {part.count(chr(10)) + 1:,} lines.")
         about += [each.about] if each.about else []
-        about += [
-            _document(document)
-            for document in each.parts[: MOST_DOCUMENTS // len(text.contexts) + 1]
-        ]
-        previews += [f"{each.name}:", *_preview(part, min(PREVIEW, share))]
-    known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    shown, next_step = _query_lines(query, text, None)
-    return _joined(known, *previews, shown, _left(left), _tagged(QUERY, query), next_step)
+        about += map(_document, each.parts[: MOST_DOCUMENTS // count + 1])
+        previews += [f"{each.name}:", *_preview(part, share)]
+    return about, previews
 
 
 def turn_message(
@@ -493,11 +487,9 @@ def plain_system() -> str:
 def plain_message(query: str, text: str) -> str:
     if not text:
         return _tagged(QUERY, query)
-    again = (
-        f"Now answer the query: {_defused(query)}"
-        if len(text) > 10_000 and len(query) < 2_000
-        else ""
-    )
+    again = ""
+    if len(text) > 10_000 and len(query) < 2_000:
+        again = f"Now answer the query: {_defused(query)}"
     return _joined(_tagged(QUERY, query), _tagged(TEXT, text), again)
 
 
@@ -518,12 +510,10 @@ def _context_line(text: Text) -> str:
         lines = [
             f"- {each.name}: {_form(each.kind, len(each.parts), part)}" for each in text.contexts
         ]
-        return "\n".join(
-            [
-                *lines,
-                "- context: all of them, a dict of strings by these names. peek, grep and partition read all of them.",
-            ]
+        lines.append(
+            "- context: all of them, a dict of strings by these names. peek, grep and partition read all of them."
         )
+        return "\n".join(lines)
     if text.kind == "str":
         return "- context: the text, a str."
     return f"- context: the documents, {_form(text.kind, 0, part)}"
@@ -545,28 +535,18 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
     ]
     for tool in tools:
         doc = [line for line in _defused(tool.doc).split("\n") if line.strip()]
-        lines.append(
-            "\n  ".join(
-                [
-                    f"- {tool.name}{_defused(tool.signature)}{': ' if doc else ''}{doc[0] if doc else ''}",
-                    *doc[1:],
-                ]
-            )
-        )
+        about = ": " + "\n  ".join(doc) if doc else ""
+        lines.append(f"- {tool.name}{_defused(tool.signature)}{about}")
     return "\n".join(lines)
 
 
 def _preview(text: str, most: int = PREVIEW, *, ends: bool = True) -> list[str]:
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
+    half = most // 2
     if not ends:
-        return ["It begins:", _tagged(TEXT, text[: most // 2])]
-    return [
-        "It begins:",
-        _tagged(TEXT, text[:most]),
-        "It ends:",
-        _tagged(TEXT, text[-(most // 2) :]),
-    ]
+        return ["It begins:", _tagged(TEXT, text[:half])]
+    return ["It begins:", _tagged(TEXT, text[:most]), "It ends:", _tagged(TEXT, text[-half:])]
 
 
 def _document(part: Document) -> str:
@@ -586,11 +566,8 @@ _LEFT = {
 
 
 def _left(left: BudgetLeft) -> str:
-    parts = [
-        form.format(value)
-        for name, form in _LEFT.items()
-        if (value := getattr(left, name)) is not None
-    ]
+    values = {name: getattr(left, name) for name in _LEFT}
+    parts = [_LEFT[name].format(value) for name, value in values.items() if value is not None]
     if left.turns == 1:
         parts[0] = "1 turn"
     text = f"Left: {', '.join(parts)}." if parts else ""

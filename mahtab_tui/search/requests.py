@@ -1,4 +1,4 @@
-"""Checks what comes out of a sandbox, which may be hostile, and finds on what answers rest."""
+"""Checks messages of sandboxes, which may be forged, and finds the evidence for answers."""
 
 from __future__ import annotations
 
@@ -76,10 +76,7 @@ class Tools:
                     self._runner.stop(number)
         if "error" in result:
             raise CallRefusedError(str(result["error"]))
-        try:
-            return plain_data(result.get("value"), f"What {name} returned")
-        except NotPlainError as error:
-            raise CallRefusedError(str(error)) from None
+        return _plain(result.get("value"), f"What {name} returned")
 
 
 MAX_PARTS = 5_000
@@ -91,9 +88,9 @@ _MAX_SPANS = 1_000
 class Request(NamedTuple):
     queries: tuple[str, ...]
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
-    """Each is a text that code has made, or places in the node's text, handed on together."""
+    """Each is a text that code has made, or spans of the node's text."""
     read: tuple[tuple[TextSpan, ...], ...]
-    """Places in the node's text that are known to be in each part."""
+    """Spans of the node's text that are known to be in each part."""
     plain: bool
     many: bool
     """Whether it is a fan-out, perhaps of one part."""
@@ -101,29 +98,24 @@ class Request(NamedTuple):
 
 def read_call(name: str, args: Any, text: Text) -> Request:
     """Check a request for sub-calls. Raises `CallRefusedError`."""
-    if name not in ("rlm", "rlm_map", "llm", "llm_map") or not isinstance(args, Mapping):
+    if name not in ("rlm", "llm") or not isinstance(args, Mapping):
         raise CallRefusedError("There is no such call.")
-    query = args.get("query")
-    if name == "llm":
-        given = args.get("part")
-        part, read = _part({"text": ""} if given is None else given, text)
-        return Request((_query(query),), (part,), (read,), plain=True, many=False)
-    given, many = args.get("parts"), args.get("map")
+    query, given, many = args.get("query"), args.get("parts"), args.get("map")
     if not isinstance(given, list) or not isinstance(many, bool) or (not many and len(given) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
     if len(given) > MAX_PARTS:
         raise CallRefusedError(
             f"There are {len(given):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
         )
-    if name == "llm_map" and isinstance(query, list):
+    if name == "llm" and many and isinstance(query, list):
         if len(query) != len(given):
             raise CallRefusedError("There must be one query for each text.")
         queries = tuple(map(_query, query))
     else:
         queries = (_query(query),) * len(given)
     checked = [_part(part, text) for part in given]
-    parts, known = tuple(part for part, _ in checked), tuple(spans for _, spans in checked)
-    return Request(queries, parts, known, plain=name == "llm_map", many=many)
+    parts, read = tuple(part for part, _ in checked), tuple(spans for _, spans in checked)
+    return Request(queries, parts, read, plain=name == "llm", many=many)
 
 
 def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
@@ -133,8 +125,12 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
     given, named = args.get("args"), args.get("kwargs")
     if not isinstance(given, list) or not isinstance(named, dict):
         raise CallRefusedError("The arguments of a tool must be a list and a dict.")
+    return args["name"], _plain(given, "An argument"), _plain(named, "An argument")
+
+
+def _plain(value: object, what: str) -> Any:
     try:
-        return args["name"], plain_data(given, "An argument"), plain_data(named, "An argument")
+        return plain_data(value, what)
     except NotPlainError as error:
         raise CallRefusedError(str(error)) from None
 
@@ -181,7 +177,7 @@ def _query(given: Any) -> str:
 
 
 def _part(given: Any, text: Text) -> tuple[tuple[TextSpan, ...] | Text, tuple[TextSpan, ...]]:
-    """Check a part. Returns it, and the places in the node's text that are in it."""
+    """Check a part. Returns it, and the spans of the node's text that are in it."""
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
@@ -204,13 +200,13 @@ def _made_text(made: str, runs: Any, text: Text) -> tuple[Text, tuple[TextSpan, 
     read: list[TextSpan] = []
     done = 0
     for run in runs[:_MAX_SPANS] if isinstance(runs, list) else ():
-        if not isinstance(run, list) or len(run) != 3 or any(type(each) is not int for each in run):
+        if not isinstance(run, list) or [*map(type, run[:4])] != [int] * 3:
             continue
         offset, start, length = run
-        if offset < done or start < 0 or length < 1:
-            continue
         words = made[offset : offset + length]
-        if len(words) < length or text.text[start : start + length] != words:
+        if offset < done or start < 0 or length < 1 or len(words) < length:
+            continue
+        if text.text[start : start + length] != words:
             continue
         done = offset + length
         read.append((start, start + length))
@@ -236,16 +232,16 @@ def _span(given: Any, text: Text) -> TextSpan | None:
     return (start, min(end, length)) if 0 <= start <= end and start <= length else None
 
 
-# Places on which answers made from answers of sub-calls rest
+# Evidence for answers that are made of sub-calls' answers
 
 _SHORTEST_QUOTE = 16
-"""Characters of a sub-call's answer that is looked for as a whole; many answers have shorter ones by chance."""
+"""Least characters of a sub-call's answer that is looked for as a whole: shorter ones match by chance."""
 _MOST_ANSWERS = 5_000_000
-"""Characters of answers to look through, about a second."""
+"""Characters of answers to search, about a second."""
 _READ = 200_000_000
 """Characters of the text to read for one answer, a fifth of a second."""
 _CALL = 200
-"""Characters that are read in the time in which a text is begun."""
+"""Cost of starting a text, in characters."""
 
 
 _NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
@@ -271,10 +267,8 @@ class SubAnswers:
         place of its own is computed, and rests on all that the sub-calls quote."""
         found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
-            if spans and (
-                each.strip() == answer.strip()
-                or (len(each) >= _SHORTEST_QUOTE and is_quoted(each, answer))
-            ):
+            same = each.strip() == answer.strip()
+            if spans and (same or (len(each) >= _SHORTEST_QUOTE and is_quoted(each, answer))):
                 found += spans
         if not found and _NUMBER.fullmatch(answer.strip()):
             every = (span for spans in self._spans.values() for span in spans)
@@ -282,8 +276,8 @@ class SubAnswers:
         return found
 
     def _value_spans(self, answer: str) -> Iterator[TextSpan]:
-        """Yield the places of values of the answer that stand exactly once in what a sub-call with
-        them has read; not if sub-calls have them from different places."""
+        """Yield the spans of values of the answer that occur exactly once in the text of a sub-call
+        with them, unless sub-calls have them from different places."""
         left, shared = _READ, self._shared_values(answer)
         for value in sorted(shared, key=lambda value: (-len(value), value)):
             parts = shared[value]
@@ -295,19 +289,17 @@ class SubAnswers:
                 yield first
 
     def _shared_values(self, answer: str) -> dict[str, list[Sequence[TextSpan]]]:
-        """Return the values that stand in the answer and in one of a sub-call, and what each such
-        sub-call has read. Where that is too much, only those that both give as values."""
+        """Return the values that are in the answer and in a sub-call's, and what each such sub-call
+        has read. If that takes too long, only values of both."""
         if sum(len(each) for each, _ in self._read) > _MOST_ANSWERS:
             return {}
         wanted = set(answer_values(answer))
         given = [(each, set(answer_values(each)), read) for each, read in self._read]
-        thorough = (
-            sum(
-                len(wanted) * (len(each) + _CALL) + len(own) * (len(answer) + _CALL)
-                for each, own, _ in given
-            )
-            < _READ
+        effort = sum(
+            len(wanted) * (len(each) + _CALL) + len(own) * (len(answer) + _CALL)
+            for each, own, _ in given
         )
+        thorough = effort < _READ
         values = set(wanted)
         if thorough:
             values.update(value for _, own, _ in given for value in own if stands_in(value, answer))

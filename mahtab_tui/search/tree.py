@@ -20,15 +20,7 @@ from mahtab_tui.bus.records import (
     SearchTurn,
     Usage,
 )
-from mahtab_tui.search.node import (
-    FINISHED,
-    FanOut,
-    SearchNode,
-    State,
-    Turn,
-    UsageSum,
-    shortened,
-)
+from mahtab_tui.search.node import FINISHED, FanOut, SearchNode, State, Turn, UsageSum, shortened
 
 
 class SearchControl(Protocol):
@@ -78,9 +70,8 @@ class Tree:
 
     @property
     def finished(self) -> bool:
-        return bool(self.roots) and not sum(
-            self.counts[state] for state in self.counts if state not in FINISHED
-        )
+        ended = sum(self.counts[state] for state in FINISHED)
+        return bool(self.roots) and ended == self.counts.total()
 
     def fold(self, record: Record) -> None:
         if not isinstance(record, SearchRecord | Usage):
@@ -125,24 +116,19 @@ class Tree:
             index=record.index,
         )
         self.nodes[name] = node
-        self._insert(node, record)
-        self.counts["waiting"] += 1
+        (self.roots if parent is None else parent.children).append(node)
+        if parent is not None and record.batch is not None:
+            batch = node.batch = _get_batch(parent, record.batch)
+            batch.of = max(batch.of, record.of)
+            if (before := batch.slots.get(node.index)) is not None:
+                batch.counts[before.state] -= 1
+            batch.slots[node.index] = node
+            batch.counts[node.state] += 1
+        self.counts[node.state] += 1
         for above in _ancestors(node):
             above.alive += 1
         self.structure += 1
         self.depth = max(self.depth, node.depth)
-
-    def _insert(self, node: SearchNode, record: SearchBegin) -> None:
-        (self.roots if node.parent is None else node.parent.children).append(node)
-        if record.batch is None or node.parent is None:
-            return
-        batch = node.parent.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
-        batch.of = max(batch.of, record.of)
-        node.batch = batch
-        if (before := batch.slots.get(node.index)) is not None:
-            batch.counts[before.state] -= 1
-        batch.slots[node.index] = node
-        batch.counts[node.state] += 1
 
     def _state(self, node: SearchNode, state: State) -> None:
         if node.state == state or node.finished:
@@ -180,12 +166,11 @@ class Tree:
             case SearchFanOut():
                 self._fan_out(node, record)
             case Usage():
-                tokens = record.input_tokens + record.output_tokens
-                cost = record.cost
-                for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
-                    used.add(tokens, cost)
+                sums = [self.used, node.used, *(above.used for above in _ancestors(node))]
                 if record.turn is not None:
-                    self._get_turn(node, record).used.add(tokens, cost)
+                    sums.append(self._get_turn(node, record).used)
+                for used in sums:
+                    used.add(record.input_tokens + record.output_tokens, record.cost)
             case SearchChat() | SearchReplIn() | SearchReplOut():
                 self._fold_turn(node, record)
             case SearchTurn() | SearchChatStream() if not node.finished:
@@ -196,9 +181,9 @@ class Tree:
             case SearchFinal() if not node.finished:
                 node.answer = shortened(record.text, ANSWER)
                 node.rests_on = record.spans
-                duration = record.duration
+                elapsed = record.time - node.begun if record.duration is None else record.duration
                 ended: State = next((state for state in FINISHED if state == record.state), "done")
-                self._end(node, ended, record.time - node.begun if duration is None else duration)
+                self._end(node, ended, elapsed)
 
     def _fold_turn(self, node: SearchNode, record: _OfTurn) -> None:
         turn = self._get_turn(node, record)
@@ -227,13 +212,12 @@ class Tree:
                 self._state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
-        batch = node.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
+        batch = _get_batch(node, record.batch)
         self.questions.pop(batch.request, None)
         batch.request = record.request
         if (asked := self.questions.pop(batch.request, None)) is not None:
             asked[1].asks = False
-        batch.calls, batch.tokens = record.calls or 0, record.tokens or 0
-        batch.usd = record.usd
+        batch.calls, batch.tokens, batch.usd = record.calls or 0, record.tokens or 0, record.usd
         batch.asks = record.state == "waiting" and bool(batch.request)
         batch.refused = record.state == "refused"
         if batch.asks:
@@ -252,13 +236,14 @@ class Tree:
         return turn
 
 
-def _ancestors(node: SearchNode) -> list[SearchNode]:
-    found = []
-    above = node.parent
-    while above is not None:
-        found.append(above)
-        above = above.parent
-    return found
+def _get_batch(node: SearchNode, number: object) -> FanOut:
+    return node.batches.setdefault(str(number), FanOut(str(number)))
+
+
+def _ancestors(node: SearchNode) -> Iterator[SearchNode]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 TREES = 50

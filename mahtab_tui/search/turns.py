@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -32,35 +33,24 @@ from mahtab_tui.search.conversation import Message, Model, Reply
 from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
 from mahtab_tui.search.node import merge_spans, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
-from mahtab_tui.search.requests import (
-    SubAnswers,
-    read_call,
-    read_final,
-    read_tool_call,
-)
+from mahtab_tui.search.requests import SubAnswers, read_call, read_final, read_tool_call
 
 MOST = 10_000
-"""Characters of the newest outputs, and of the newest answers, that are kept."""
+"""Most characters of the newest texts of each kind."""
 _LONGEST = 4_000
 _QUERY = 200
 
 
 class Findings:
-    """Newest outputs, answers of sub-calls, and answers without code, of a node."""
+    """The newest answers of a node's sub-calls, outputs, and answers without code."""
 
     def __init__(self) -> None:
-        self._printed = _RecentTexts()
-        self._written = _RecentTexts()
-        self.answers = _RecentTexts()
+        self.answers = _RecentTexts("Answers on parts of the text")
+        self.printed = _RecentTexts("Printed by its code")
+        self.written = _RecentTexts("Written by its model")
 
     def __bool__(self) -> bool:
-        return bool(self._printed or self._written or self.answers)
-
-    def add_output(self, text: str) -> None:
-        self._printed.add(text.strip())
-
-    def add_words(self, text: str) -> None:
-        self._written.add(text.strip())
+        return bool(self.text)
 
     def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
         part = f" (part {index + 1} of {of})" if of > 1 else ""
@@ -68,31 +58,24 @@ class Findings:
 
     @property
     def text(self) -> str:
-        kinds = {
-            "Answers on parts of the text": self.answers,
-            "Printed by its code": self._printed,
-            "Written by its model": self._written,
-        }
-        return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
+        kinds = (self.answers, self.printed, self.written)
+        return "\n\n".join(f"{kind.title}:\n{kind.text}" for kind in kinds if kind.text)
 
     def as_answer(self, reason: str) -> str:
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
 class _RecentTexts:
-    def __init__(self) -> None:
+    def __init__(self, title: str) -> None:
+        self.title = title
         self._texts: deque[str] = deque()
         self._chars = 0
         self._dropped = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._texts)
-
     def add(self, text: str) -> None:
-        if not text:
-            return
-        self._texts.append(shortened(text, _LONGEST))
-        self._chars += len(self._texts[-1])
+        if text := shortened(text, _LONGEST):
+            self._texts.append(text)
+            self._chars += len(text)
         while self._chars > MOST:
             self._chars -= len(self._texts.popleft())
             self._dropped += 1
@@ -120,7 +103,7 @@ class NodeOutcome(NamedTuple):
 
 
 class NodeSource(NamedTuple):
-    """Holder of a node's text, so that no copy is held before and after it is read."""
+    """Refers to a node's text, so that a copy exists only while it is read."""
 
     text: Text
     root_spans: tuple[TextSpan, ...] | None = None
@@ -130,45 +113,25 @@ class NodeSource(NamedTuple):
         return self.text if self.root_spans is None else self.text.joined(self.root_spans)
 
     @property
-    def _own_spans(self) -> Sequence[TextSpan]:
+    def own_spans(self) -> Sequence[TextSpan]:
         return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
 
     @property
     def runs(self) -> list[TextRun]:
-        return self.text.joined_runs(self._own_spans)
+        return self.text.joined_runs(self.own_spans)
 
     @property
     def chars(self) -> int:
-        return sum(end - start + 1 for start, end in self._own_spans) - 1
+        return sum(end - start + 1 for start, end in self.own_spans) - 1
 
     @property
     def spans(self) -> list[TextSpan]:
-        return self.text.to_root(self._own_spans)
+        return self.text.to_root(self.own_spans)
 
 
-class LiveFanOut:
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.size = size
-        self._nodes: list[LiveNode] = []
-        self._left = size
-        self._done = asyncio.Event()
-
-    def put(self, node: LiveNode) -> None:
-        self._nodes.append(node)
-
-    def ended(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done.set()
-
-    def running(self) -> list[LiveNode]:
-        return [node for node in self._nodes if node.outcome is None]
-
-    async def outcomes(self) -> list[NodeOutcome]:
-        if self.size:
-            await self._done.wait()
-        return [node.outcome for node in self._nodes if node.outcome is not None]
+class LiveFanOut(NamedTuple):
+    number: int
+    size: int
 
 
 @dataclass(eq=False)
@@ -197,10 +160,12 @@ class LiveNode:
 _BARE_LIMIT = 100_000
 
 _ALSO_PYTHON = frozenset(("repl",))
-"""Languages on a fence that models write which were trained with other programs for searches."""
+"""Languages on fences of models that were trained with other search programs."""
 _UNNAMED = frozenset(("", "ipython", "code"))
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
+_NOT_READ = (SyntaxError, ValueError, TypeError, IndexError, RecursionError, MemoryError)
+"""Errors of reading code, or a literal in it."""
 _FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
 
 
@@ -234,19 +199,16 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
 
 
 def last_answer(answer: str) -> tuple[str, str | None]:
-    """Return the words of an answer that should have no code, and the code in it that gives the
-    answer."""
+    """Return the words of a last answer, and the code in it that gives the answer."""
     code = extract_code(answer).code
     if code is None or not _FINAL.search(code):
         return answer.strip(), None
-    try:
+    with suppress(*_NOT_READ):
         statement = _parse(code).body[-1]
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("FINAL", "SUBMIT"):
             (value,) = call.args
             return str(ast.literal_eval(value)), None
-    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
-        pass
     words = parse_response(answer, also=_ALSO_PYTHON).spoken.strip()
     return "" if code in words else words, code
 
@@ -265,11 +227,9 @@ def _is_code(text: str) -> bool:
     "Hello", "not found", "Answer: yes"."""
     if len(text) > _BARE_LIMIT:
         return False
-    try:
-        tree = _parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(_does_something(statement) for statement in tree.body)
+    with suppress(*_NOT_READ):
+        return any(map(_does_something, _parse(text).body))
+    return False
 
 
 def _does_something(statement: ast.stmt) -> bool:
@@ -341,11 +301,10 @@ class SandboxCalls:
             self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
     def send(self, name: str, args: dict[str, Any]) -> None:
+        if name != "final" or self.final:
+            return
         longest = self._engine.limits.answer_at(self._node.depth)
-        final = (
-            read_final(args, self._text, longest) if name == "final" and not self.final else None
-        )
-        if final is not None:
+        if (final := read_final(args, self._text, longest)) is not None:
             words, spans = final
             found = self._text.to_root(spans) + self._answers.evidence(words)
             self.final = NodeOutcome(words, "done", merge_spans(found)[:_MAX_GROUNDS])
@@ -355,7 +314,7 @@ class SandboxCalls:
 _OUTPUT = 10_000
 """Characters of a turn's output that a model gets at most."""
 _LONG = 60_000
-"""Characters of a conversation from which on earlier outputs are shortened."""
+"""Earlier outputs of longer conversations are shortened."""
 _WHOLE = 3
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
@@ -428,9 +387,8 @@ class Exploration:
             if not self._node.found:
                 raise
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
-            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else str(
-                explain_error(error)
-            )
+            ours = isinstance(error, BudgetSpent | SandboxError)
+            return None, str(error if ours else explain_error(error))
 
     async def _explore(
         self, starting: asyncio.Future[Sandbox], calls: SandboxCalls, text: Text
@@ -446,9 +404,8 @@ class Exploration:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
             found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
-            self._engine.events.send(
-                SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
-            )
+            chat = SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
+            self._engine.events.send(chat)
             left = self._engine.left(self._engine.limits.max_turns - turn)
             lines = (found.code or "").splitlines()
             code = "\n".join(line.rstrip() for line in lines if line.strip())
@@ -463,20 +420,20 @@ class Exploration:
                 if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
                     return NodeOutcome(words, "done", text.quoted(words)), ""
                 wordy = found.feedback == NO_CODE
-                self._node.found.add_words(reply.text)
+                self._node.found.written.add(reply.text.strip())
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
                 continue
-            wordy = False
-            ran[code] = False
+            wordy = ran[code] = False
             result = await self._run_code(turn, await starting, found.code, calls)
             if result.status in ("killed", "died"):  # the code may need to run again
                 ran.clear()
             if calls.final is not None:
                 return calls.final, ""
-            self._node.found.add_output(result.output)
+            self._node.found.printed.add(result.output.strip())
             self._printed += f"\n{result.output}"
-            message = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
-            self._add_result(result, self._reply(reply.text, found, message))
+            shown = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
+            self._outputs.append((self._reply(reply.text, found, shown), result))
+            self._shorten_outputs()
         return None, f"rlm() ran out of turns ({self._engine.limits.max_turns})."
 
     def _is_printed(self, words: str) -> bool:
@@ -486,7 +443,7 @@ class Exploration:
         return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
 
     def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
-        """again: leave out the answer, which a model that sees it would repeat once more."""
+        """again: leave out the answer, which the model would repeat if it saw it."""
         reply = Message("user", text)
         if self._node.model.remembers:
             self._conversation.add(Message("assistant", answer))
@@ -504,15 +461,14 @@ class Exploration:
         self._conversation.add(reply)
         return reply
 
-    def _add_result(self, result: TurnResult, message: Message) -> None:
-        self._outputs.append((message, result))
-        if self._conversation.chars > _LONG:
-            while len(self._outputs) > _WHOLE:
-                earlier_message, earlier = self._outputs.popleft()
-                if len(earlier.output) > prompts.SHORTENED_OUTPUT:
-                    self._conversation.replace(
-                        earlier_message, Message("user", prompts.shortened_turn_message(earlier))
-                    )
+    def _shorten_outputs(self) -> None:
+        if self._conversation.chars <= _LONG:
+            return
+        while len(self._outputs) > _WHOLE:
+            message, result = self._outputs.popleft()
+            if len(result.output) > prompts.SHORTENED_OUTPUT:
+                short = Message("user", prompts.shortened_turn_message(result))
+                self._conversation.replace(message, short)
 
     async def _ask(self, reserved: Amount | None = None) -> Reply:
         self._turn += 1
@@ -546,14 +502,16 @@ class Exploration:
         finally:
             running.cancel()
             answered.cancel()
-        about = SearchReplOut(
-            node=self._node.id,
-            turn=turn,
-            status=result.status,
-            duration=result.duration,
-            chars=result.chars,
+        self._engine.events.send(
+            SearchReplOut(
+                result.output[:_OUTPUT],
+                node=self._node.id,
+                turn=turn,
+                status=result.status,
+                duration=result.duration,
+                chars=result.chars,
+            )
         )
-        self._engine.events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
@@ -572,16 +530,14 @@ class Exploration:
             self._too_long = True
             return await self._last_call(str(explain_error(error)), calls)
         except Exception:
-            found.add_words(self._conversation.partial)  # as far as it came
+            found.written.add(self._conversation.partial.strip())  # as far as it came
             raise
         self._engine.events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
         words, code = last_answer(reply.text)
         if code is not None and self.sandbox is not None:
-            try:
+            with suppress(SandboxError):  # the words remain
                 result = await self._run_code(self._turn, await self.sandbox, code, calls)
-                found.add_output(result.output)
-            except SandboxError:
-                pass  # the words remain
+                found.printed.add(result.output.strip())
         if calls.final is not None:
             return calls.final._replace(state="partial"), ""
         return (NodeOutcome(words, "partial") if words else None), ""
@@ -589,28 +545,24 @@ class Exploration:
     def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
         earlier reservation then stays."""
-        wanted = self._engine.calls.estimate(
-            self._node.model, self._conversation.chars + 2 * _OUTPUT
-        )
+        chars = self._conversation.chars + 2 * _OUTPUT
+        wanted = self._engine.calls.estimate(self._node.model, chars)
         self._engine.calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
 
 
 def _literal_as_words(found: AnswerCode) -> AnswerCode:
-    """Take a block that is only a literal for words that state an answer."""
-    try:
-        value = ast.literal_eval(found.code or "")
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return found
-    return AnswerCode(None, feedback=NO_CODE, words=str(value))
+    """Treat a block that is only a literal as an answer in words."""
+    with suppress(*_NOT_READ):
+        words = str(ast.literal_eval(found.code or ""))
+        return AnswerCode(None, feedback=NO_CODE, words=words)
+    return found
 
 
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:
     if found.code is None or not found.cut:
         return answer
-    start = answer.find(found.code)
-    return (
-        f"{answer[: start + len(found.code)]}\n```"
-        if start >= 0
-        else f"```python\n{found.code}\n```"
-    )
+    before, code, _ = answer.partition(found.code)
+    if not code:
+        before = "```python\n"
+    return f"{before}{found.code}\n```"

@@ -107,7 +107,7 @@ class Connection:
             self._restarts += 1
             self._servers.report(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._started = asyncio.get_running_loop().create_future()
-        # Nobody may wait for it any more.
+        # Marks an error as retrieved, because perhaps nobody waits any more.
         self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._closed = Closed()
         self._living = asyncio.create_task(self._live(self._closed, self._started))
@@ -287,8 +287,8 @@ def _describe_error(error: BaseException) -> str:
     return (str(error) or type(error).__name__).strip().rstrip(".")[:1_000]
 
 
-# Logging in over HTTP (OAuth). The SDK speaks the protocol; here are the user's browser, which comes
-# back to a port, and the tokens.
+# Login over HTTP (OAuth). The SDK speaks the protocol; this part opens a port, to which the user's
+# browser returns, and saves the tokens.
 
 LOGIN_SECONDS = 600.0
 _HOST = "127.0.0.1"
@@ -296,7 +296,7 @@ _BACK = "/callback"
 
 
 def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
-    """Return what logs in to a server. ask: called with the address to visit, then with ""."""
+    """Return a login for a server. ask: called with the address to visit, then with ""."""
     login = _Login(url, logins, ask)
     metadata = OAuthClientMetadata(
         client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
@@ -332,7 +332,7 @@ class _Login:
         self._keep(client=client_info.model_dump(mode="json"), port=self.port)
 
     def _keep(self, **changes: Any) -> None:
-        with contextlib.suppress(SettingsError):  # a full disk: the user logs in again next time
+        with contextlib.suppress(SettingsError):  # the disk is full; the user logs in again later
             self._logins.keep(self._url, **changes)
 
     async def begin(self, url: str) -> None:
@@ -343,7 +343,7 @@ class _Login:
         try:
             self._listening = await asyncio.start_server(self._visited, _HOST, self.port)
         except OSError as error:
-            self._keep(client=None, port=None)  # it introduces itself again with another port
+            self._keep(client=None, port=None)  # the next login registers another port
             raise OAuthFlowError(
                 f"the login needs port {self.port}, which cannot be used ({error.strerror})"
             ) from None
@@ -362,13 +362,8 @@ class _Login:
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a request of a browser, which may be on a hostile page."""
-        with contextlib.suppress(
-            TimeoutError,
-            OSError,
-            ValueError,
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-        ):
+        broken = asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        with contextlib.suppress(TimeoutError, OSError, ValueError, *broken):
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
             status, text = self._answered(head.split(b"\r\n", 1)[0].decode("latin-1"))
@@ -380,20 +375,20 @@ class _Login:
 
     def _answered(self, request: str) -> tuple[str, str]:
         address = urlsplit(request.partition(" ")[2].partition(" ")[0])
-        given = {name: values[0] for name, values in parse_qs(address.query).items()}
+        query = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/":
             return "302 Found", ""
-        is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        is_state = secrets.compare_digest(query.get("state", "").encode(), self._state.encode())
         if address.path != _BACK or not is_state:
             return "404 Not Found", "There is nothing here."
         if self._answer.done():
             return "200 OK", "This login is over."
-        if "code" not in given:
-            why = given.get("error_description") or given.get("error") or "the browser sent no code"
+        if "code" not in query:
+            why = query.get("error_description") or query.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
             return "200 OK", "The login failed. You can close this page."
         result = AuthorizationCodeResult(
-            code=given["code"], state=given["state"], iss=given.get("iss")
+            code=query["code"], state=query["state"], iss=query.get("iss")
         )
         self._answer.set_result(result)
         return "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mahtab_tui.servers.schema import ToolSignature, identifier
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.values import write_text
-from mahtab_tui.system import IMPORTS
+from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
@@ -215,23 +215,23 @@ class Servers:
     def ready(self, python: str) -> Future[None]:
         """Start a server. The future may have `ServerError`; cancelling it leaves the server
         alone."""
-        return self._submit(lambda: self._connection(python).ready())
+        return self._submit(python, lambda connection: connection.ready())
 
     def restart(self, python: str) -> Future[None]:
-        return self._submit(lambda: self._connection(python).restart())
+        return self._submit(python, lambda connection: connection.restart())
 
     def prepare(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[ToolSignature]:
         """Start a server and check a call's arguments. The future may have `ServerError`."""
-        return self._submit(lambda: self._connection(python).prepare(wire, arguments))
+        return self._submit(python, lambda connection: connection.prepare(wire, arguments))
 
     def call(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
         """The future has the parts of the result, or `ServerError`; cancelling it cancels the
         call."""
-        return self._submit(lambda: self._connection(python).call(wire, arguments))
+        return self._submit(python, lambda connection: connection.call(wire, arguments))
 
     def close(self) -> None:
         with self._lock:
@@ -248,7 +248,9 @@ class Servers:
             asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
 
-    def _submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def _submit(
+        self, python: str, work: Callable[[Connection], Coroutine[Any, Any, T]]
+    ) -> Future[T]:
         with self._lock:
             if self._closed:
                 raise ServerError("The session was closed.")
@@ -256,7 +258,7 @@ class Servers:
                 self._loop = _started_loop()
 
         async def run() -> T:
-            return await work()
+            return await work(self._connection(python))
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
@@ -297,10 +299,8 @@ def _started_loop() -> asyncio.AbstractEventLoop:
             logging.getLogger(library).addHandler(logging.NullHandler())
         loop = asyncio.new_event_loop()
         loop.call_soon(begun.set_result, loop)
-        try:
+        with contextlib.closing(loop):
             loop.run_forever()
-        finally:
-            loop.close()
 
-    threading.Thread(target=live, name="mcp", daemon=True).start()
+    start_thread("mcp", live)
     return begun.result()

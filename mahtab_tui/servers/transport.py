@@ -1,8 +1,5 @@
-"""Messages of servers, and which of them are usable.
-
-The SDK's own transport over pipes takes quadratic time for long lines, and its program may outlive
-a killed parent.
-"""
+"""Transports to servers. The SDK's own for pipes takes quadratic time for long lines, and its
+program may outlive a killed parent."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 _ANSWER = re.compile(rb"""["'](?:jsonrpc|result)["']\s*:|\A\s*\{\s*\Z""")
-"""In answers, also broken ones, and not in what a server prints by mistake."""
+"""Matches answers, even broken ones, but not a line that a server prints by mistake."""
 _VERSION = "2025-11-25"
 _ANY = {"type": "object"}
 
@@ -72,9 +69,9 @@ class ToolRepairStream(ReceivedStream):
             if (fault := _fault(tool)) is None:
                 yield tool
                 continue
-            given = tool if isinstance(tool, dict) else {}
-            name = repr(given.get("name", tool))[:100]
-            usable = _simpler(given)
+            definition = tool if isinstance(tool, dict) else {}
+            name = repr(definition.get("name", tool))[:100]
+            usable = _simpler(definition)
             if _fault(usable) is not None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
@@ -168,7 +165,7 @@ class PipeTransport:
         for stream in self._streams:
             stream.close()
         transport = getattr(self._process, "_transport", None)
-        if transport is not None:  # it stays open while a process of the server's has its pipes
+        if transport is not None:  # it stays open while a child of the server has its pipes
             transport.close()
             await asyncio.sleep(0)
 
@@ -238,13 +235,12 @@ class PipeTransport:
                 break
             signal_group(self._process.pid, number)
         await self._exit_code()
-        signal_group(self._process.pid, signal.SIGKILL)  # what it has started
+        signal_group(self._process.pid, signal.SIGKILL)  # its children
 
     async def _exit_code(self) -> int | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + GRACE
-        # Not `Process.wait`, which waits also for what the program has started, if that has its
-        # pipes.
+        # `Process.wait` would also wait for children of the program that have its pipes.
         while self._process.returncode is None and loop.time() < until:
             await asyncio.sleep(_LOOK_AGAIN)
         return self._process.returncode

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.agent.host import (
     ApprovalRequest,
@@ -92,12 +92,12 @@ class SessionAgent:
         self._warm_up_lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="agent", daemon=True)
         self._withdrawn = threading.Event()
-        """Set when the user stops the current question."""
+        """Set when the user stops the question."""
         self.cancelled = threading.Event()
         self.hidden = parts.prompt.hidden
         self.pictures = dict(_pictures(parts.past))
         self._allowed_private: tuple[str, ...] = ()
-        """The private variables about which the user was asked for the next code."""
+        """The private variables of the next code, which the user was asked about."""
         self._reviewed = False
         """Whether the changes of the next code are reviewed."""
         self._fork_result: CellResult | None = None
@@ -201,13 +201,11 @@ class SessionAgent:
             self._agent.stop()
 
     def change(self, change: Callable[[ReplAgent], None]) -> None:
-        """Change the agent, if there is one, on a thread, because this may wait for the current
-        turn."""
+        """Change the agent, if there is one, on a thread: this may wait for the turn's end."""
 
         def work() -> None:
             try:
-                # `change` reads the settings only once it has the lock, so that the newest ones
-                # win.
+                # `change` reads the settings when it has the lock, so that the newest ones win.
                 with self._change_lock:
                     if self._agent is not None:
                         change(self._agent)
@@ -217,8 +215,8 @@ class SessionAgent:
         start_thread("agent-change", work)
 
     def compact(self, keep: str) -> None:
-        """Summarise the conversation before the last question, on a thread. keep: what the summary
-        must contain."""
+        """Summarise the conversation before the last question, on a thread. keep: what to
+        include."""
 
         def work() -> None:
             with self.turn():
@@ -297,11 +295,9 @@ class SessionAgent:
         note = "" if code == request.code else edited_note(request.block)
         variables = ""
         if not (ended or undone):
-            printed = bool(result.output.strip())
+            kernel, printed = self._kernel, bool(result.output.strip())
             with suppress(KernelError):
-                variables = describe_changes(
-                    self._kernel, self._private, result.changes, printed=printed
-                )
+                variables = describe_changes(kernel, self._private, result.changes, printed=printed)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -323,7 +319,7 @@ class SessionAgent:
             party=self.party,
             limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
-            given_up=self.cancelled.is_set,
+            is_cancelled=self.cancelled.is_set,
             allowed=self._allowed_private,
             lock=lock,
             turn=request.turn,
@@ -334,10 +330,8 @@ class SessionAgent:
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
         """Return what code needs beyond the lock, as a clause; if nothing, `execute` uses its
         result."""
-        self._fork_result = None
         result = self._run(request, request.code, lock)
-        if not result.needs:
-            self._fork_result = result
+        self._fork_result = None if result.needs else result
         return result.needs
 
     def interrupt(self) -> None:
@@ -349,11 +343,11 @@ class SessionAgent:
     # Asking the user
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        permission, record = self._permit(request), request.record(self.party)
-        reason = permission.reason
-        if permission.action == "allow":
+        action, reason = self._permit(request)
+        record = request.record(self.party)
+        if action == "allow":
             return Decision("run")
-        if permission.action == "deny":
+        if action == "deny":
             emit(self.log, record.changed(state="refused", reason=reason))
             warn(self.log, f"Code from {self.party} was not run. {reason}")
             return Decision("refuse", reason=reason)
@@ -430,14 +424,13 @@ class SessionAgent:
             return self._apply_all(decision)
 
     def _changes(self, cell: int, about: Review) -> Review:
-        cells = self._parts.undo.cells_from(cell)
+        about = about.changed(cells=self._parts.undo.cells_from(cell))
         try:
             restoration = self._kernel.preview_undo(cell)
         except KernelError as error:
             unknown = NotRestored("", f"The changes are unknown. {error}")
-            return about.changed(cells=cells, not_restored=(unknown,))
+            return about.changed(not_restored=(unknown,))
         return about.changed(
-            cells=cells,
             changes=restored_rows(inverted_changes(restoration)),
             not_restored=not_restored_rows(restoration),
         )
@@ -445,8 +438,7 @@ class SessionAgent:
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
         """Undo cells, unless others have run since, whose changes the user has not seen."""
         undo = self._parts.undo
-        now = undo.cells_from(cells[0])
-        if now != cells:
+        if (now := undo.cells_from(cells[0])) != cells:
             text = f"Another cell has run since. An undo would now cover {name_cells(now)}."
             warn(self.log, text)
             return False
@@ -461,23 +453,16 @@ class SessionAgent:
 
     def _attach(self, question: str, turn: int) -> None:
         elements = []
-        attachments = self._parts.attachments
-        for attachment in attachments.gather(question, self._withdrawn.is_set):
-            picture = attachment.picture
-            record = UserAttachment(
-                escape_for_model(attachment.text),
-                turn=turn,
-                label=attachment.label,
-                size=attachment.size,
-                problem=attachment.problem,
-                picture=picture and picture.id,
-            )
-            if picture is None or picture.id in self.pictures:
-                emit(self.log, record)
-            else:
-                emit(self.log, record.changed(**picture._asdict()))
-                self.pictures[picture.id] = picture
+        gathered = self._parts.attachments.gather(question, self._withdrawn.is_set)
+        for label, size, text, problem, picture in gathered:
+            about: Any = {"label": label, "size": size, "problem": problem}
+            id = picture and picture.id
+            record = UserAttachment(escape_for_model(text), turn=turn, picture=id, **about)
             elements.append(render_attachment(record))
+            if picture and id and id not in self.pictures:
+                self.pictures[id] = picture
+                record = record.changed(**picture._asdict())
+            emit(self.log, record)
         self._attached[turn] = "\n".join(elements)
 
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
@@ -541,8 +526,8 @@ def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
 
 
 def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
-    """Return the summary of a resumed conversation, unless the user has since hidden or replaced
-    part of what it summarises."""
+    """Return the summary of a resumed conversation, unless the user has since hidden or replaced a
+    part of it."""
     made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 import threading
 import time
@@ -15,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.records import Approval, Decision, Notice, ReplIn, emit
+from mahtab_tui.bus.records import Approval, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell, name_cells
-from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
+from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
 
 COLOURS = 4
@@ -90,15 +90,10 @@ class JoinedAgent:
 class JoinedAgents:
     """All agents of a session. Any thread may call this."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        approvals: UserRequests[Decision],
-        profile: SessionInfo,
-    ) -> None:
-        self._log = log
-        self._approvals = approvals
-        self._info = profile
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._approvals = parts.approvals
+        self._info = parts.info
         self._lock = threading.Lock()
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
@@ -117,7 +112,6 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent with a unique name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
@@ -126,7 +120,7 @@ class JoinedAgents:
             agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
             self._agents.append(agent)
         how = "/agents lists all agents, /disconnect disconnects one."
-        self._notice(f"{name} has joined the session. {how}")
+        emit(self._log, Notice(f"{name} has joined the session. {how}"))
         return agent
 
     def remove(self, agent: JoinedAgent) -> None:
@@ -144,7 +138,7 @@ class JoinedAgents:
                 keeps_running = " Its cell keeps running."
             else:
                 call.cancel()
-        self._notice(f"{agent.name} has left the session.{keeps_running}")
+        emit(self._log, Notice(f"{agent.name} has left the session.{keeps_running}"))
 
     def disconnect(self, name: str = "") -> str:
         agent = self._find(name)
@@ -157,8 +151,8 @@ class JoinedAgents:
 
     def sentence(self) -> str:
         with self._lock:
-            here = [f"{agent.name}, {agent.cells} cells" for agent in self._agents]
-        return f"Agents in the session: {'; '.join(here)}." if here else _NO_AGENT
+            joined = [f"{agent.name}, {agent.cells} cells" for agent in self._agents]
+        return f"Agents in the session: {'; '.join(joined)}." if joined else _NO_AGENT
 
     def close(self) -> None:
         with self._lock:
@@ -198,15 +192,12 @@ class JoinedAgents:
             found = [agent for agent in self._agents if not name or agent.name == name]
         if len(found) == 1:
             return found[0]
-        here = ", ".join(self.names)
-        return f"Which one? In the session: {here}." if here else _NO_AGENT
-
-    def _notice(self, text: str) -> None:
-        emit(self._log, Notice(text))
+        names = ", ".join(self.names)
+        return f"Which one? In the session: {names}." if names else _NO_AGENT
 
 
 FIRST_LINE_CHARS = 100
-"""Maximum characters of a cell's first line shown to other agents."""
+"""Maximum characters of a cell's first line for other agents."""
 OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
@@ -278,18 +269,19 @@ class AgentCalls:
         except AgentCallRefused:
             raise
         except Exception as error:  # the agent needs an answer, whatever went wrong
-            failure = "" if isinstance(error, KernelError) else type(error).__name__
-            sentence = f"The session failed: {failure}: {error}" if failure else str(error)
+            sentence = str(error)
+            if not isinstance(error, KernelError):
+                sentence = f"The session failed: {type(error).__name__}: {sentence}"
             raise AgentCallRefused(self._session.secrets.redact_for_model(sentence)) from None
         finally:
             call.agent.calls.discard(call)
 
     def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
-        session, given = self._session, self._normalize_code(call.agent, code)
+        session, sent = self._session, self._normalize_code(call.agent, code)
         agents = session.joined_agents
         request = agents.new_call()
         try:
-            code, used, in_fork = self._approve_code(call, request, given)
+            code, used, in_fork = self._approve_code(call, request, sent)
             if in_fork:
                 run = _AgentCell(session, call, request, code, timeout, used, "keep")
                 answer = run.answer()
@@ -300,7 +292,7 @@ class AgentCalls:
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
         answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
-        return replace(answer, edited=code if code != given else "")
+        return replace(answer, edited=code if code != sent else "")
 
     def _approve_code(
         self, call: AgentCall, request: str, code: str
@@ -339,20 +331,18 @@ class AgentCalls:
         session, undo = self._session, self._session.undo
         first = undo.last_step() if cell is None else cell
         cells = name_cells(undo.cells_from(first))
-        changes = session.kernel.preview_undo(first).changes
-        names = ", ".join(change.name for change in changes) or "no variable changes"
-        self._approve_action(call, f"# undo {cells}: {names}")
+        names = ", ".join(change.name for change in session.kernel.preview_undo(first).changes)
+        self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
         missing = not_restored(undo.undo(first))
         return f"The namespace is as it was before cell {first} ran. {missing}".strip()
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         session = self._session
-        action = f"# switch to {' in '.join(part for part in (python, folder) if part)}"
+        action = f"# switch to {' in '.join(filter(None, (python, folder)))}"
         if python:
-            restored = session.namespace_store.can_restore
-            lost = "only saved variables come back" if restored else "all variables are lost"
-            action = f"{action}; {lost}"
+            restores = session.namespace_store.can_restore
+            action += "; only saved variables come back" if restores else "; all variables are lost"
         self._approve_action(call, action)
         if python is not None:
             session.cells.change_kernel(lambda: session.kernel.activate(python))
@@ -378,7 +368,7 @@ class AgentCalls:
         session, agent = self._session, call.agent
         finished = list(session.cells.finished)
         if agent.last_sent in finished:
-            finished = finished[finished.index(agent.last_sent) + 1 :]
+            del finished[: finished.index(agent.last_sent) + 1]
         if finished and seen:
             agent.last_sent = finished[-1]
         others = [
@@ -400,8 +390,7 @@ class AgentCalls:
         """Ask about an action on the environment, except in the agent's own session."""
         if call.agent.owns_session:
             return
-        agents = self._session.joined_agents
-        action = self._normalize_code(call.agent, action)
+        agents, action = self._session.joined_agents, self._normalize_code(call.agent, action)
         agents.request_approval(call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
@@ -426,7 +415,7 @@ class _AgentCell:
     needs: str = ""
     """The action that the locked fork refused; empty if none."""
     _answer: Future[Evaluation] = field(default_factory=Future)
-    """Set when the cell has ended, was withdrawn, or is unresponsive."""
+    """Set when the cell has ended, is withdrawn, or does not respond."""
     _printed: list[str] = field(default_factory=list)
     _room: int = OUTPUT_CHARS
 
@@ -470,7 +459,7 @@ class _AgentCell:
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
-                begun=self._on_begin,
+                on_begin=self._on_begin,
                 listener=self._on_output,
                 allowed=self.allowed,
                 lock=self.lock,
@@ -494,9 +483,8 @@ class _AgentCell:
         self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
 
     def _on_unresponsive(self) -> None:
-        output = "".join(self._printed)
-        kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
-        result = CellResult(self.session.cells.last, Status.OK, output, kinds, 0.0, ())
+        output, cell = "".join(self._printed), self.session.cells.last
+        result = CellResult(cell, Status.OK, output, (("stdout", len(output)),), 0.0, ())
         self._settle(Evaluation(result, self._bounded.timed_out, running=True))
 
     def _settle(self, evaluation: Evaluation) -> None:

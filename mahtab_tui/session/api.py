@@ -48,8 +48,7 @@ ACTIVITY = 1_000
 _LONGEST = 64_000
 
 
-def _record(value: object) -> object:
-    return from_json(value) if isinstance(value, dict) else value
+_AS_RECORD = BeforeValidator(lambda value: from_json(value) if isinstance(value, dict) else value)
 
 
 class Message(TypedDict):
@@ -69,8 +68,8 @@ class SessionState(BaseModel):
     )
     """The caller's own dictionary, not a copy. Empty if the kernel is another process."""
     messages: list[Message] = Field(default_factory=list)
-    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
-        Field(default_factory=list, repr=False)
+    repl_activity: list[Annotated[Record, PlainSerializer(as_json), _AS_RECORD]] = Field(
+        default_factory=list, repr=False
     )
     """Cells with their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
@@ -139,8 +138,8 @@ class SessionState(BaseModel):
         over = self.globals_ns if self.kernel is None else self.kernel
         if (session := self._session) is None or self._over is not over:
             self.close()
-            given = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
-            settings = load_settings(approval="auto", **given)
+            options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
+            settings = load_settings(approval="auto", **options)
             kernel = self.kernel or InProcessKernel(self.globals_ns)
             session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
             self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
@@ -172,6 +171,6 @@ class _Listener(logging.Handler):
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
-    """Run a cell in a session's namespace; returns its output, including value or traceback, and
-    whether it failed. The cell is stopped with an error after 10,000 characters of output."""
+    """Run a cell in a session's namespace; returns its output, with value or traceback, and whether
+    it failed. After 10,000 characters of output, the cell stops with an error."""
     return session.run_code(code)

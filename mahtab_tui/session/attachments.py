@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.prompt import to_xml
+from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
@@ -113,14 +113,13 @@ def partial_mention(text: str) -> PartialMention | None:
 LONGEST = 60_000
 """Maximum characters of an attachment."""
 _MOST_BYTES = 50_000_000
-"""Maximum bytes to read from a file."""
 
 
 def format_size(count: float) -> str:
     if count < 1000:
         return f"{count} B"
     power = next((each for each in (1, 2, 3) if count < 1000 ** (each + 1)), 4)
-    return f"{count / 1000**power:.1f} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
+    return f"{count / 1000**power:.1f} {'kMGT'[power - 1]}B"
 
 
 @contextmanager
@@ -143,14 +142,7 @@ def read_text(path: Path) -> str:
     if not encoding:
         raise BinaryFile
     rest = f"\n[… {more:,} bytes left out]" if more > 0 else ""
-    return shorten_middle(data.decode(encoding, "replace")) + rest
-
-
-def shorten_middle(text: str) -> str:
-    if len(text) <= LONGEST:
-        return text
-    head, tail = LONGEST * 2 // 3, LONGEST // 3
-    return f"{text[:head]}\n[… {len(text) - LONGEST:,} characters left out …]\n{text[-tail:]}"
+    return shorten(data.decode(encoding, "replace"), LONGEST) + rest
 
 
 def measure_file(path: Path) -> str | None:
@@ -182,8 +174,6 @@ def _picture_attachment(label: str, data: bytes) -> Attachment:
     return Attachment(label, size, picture=picture)
 
 
-# Attachments
-
 MOST_CHARACTERS = 4 * LONGEST
 """Limit of all attachments of a question together."""
 
@@ -203,7 +193,7 @@ class Attachment(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Something that a question mentions, and how to load it."""
+    """The preview of a mention, and how to load it."""
 
     chip: MentionChip
     load: Callable[[], Attachment] | None
@@ -258,14 +248,14 @@ class Attachments:
         for found in self._find_all(question):
             if stopped():
                 break
-            attachment, problem = _load(found), ""
+            attachment, why = _load(found), ""
             pictures += attachment.picture is not None
             if attachment.picture is not None and pictures > MOST:
-                problem = f"at most {MOST} pictures go with a question"
+                why = f"at most {MOST} pictures go with a question"
             elif len(attachment.text) > room:
-                problem = f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
-            if problem:
-                attachment = Attachment(attachment.label, "", problem=problem)
+                why = f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
+            if why:
+                attachment = Attachment(attachment.label, "", problem=why)
             room -= len(attachment.text)
             attachments.append(attachment)
         return attachments
@@ -295,7 +285,7 @@ class Attachments:
 
     def _find_path(self, mention: Mention) -> _Found | None:
         info = self._kernel.info()
-        here = " on this machine" * bool(info.host)
+        where = " on this machine" * bool(info.host)
         folder = Path(info.local_folder)
         try:
             named = folder / os.path.expanduser(mention.name)
@@ -307,12 +297,12 @@ class Attachments:
         except (OSError, ValueError):
             # It may be a handle or a decorator; a slash or a suffix means that it is a file.
             if "/" in mention.name or "." in mention.name.strip("."):
-                raise NotAttached(f"no such file{here}") from None
+                raise NotAttached(f"no such file{where}") from None
             return None
         if not stat.S_ISREG(about.st_mode):
             raise NotAttached("not a file")
         arrow = f"→ {link_to}, " * bool(link_to)
-        words = f"{arrow}{size or format_size(about.st_size)}{here}"
+        words = f"{arrow}{size or format_size(about.st_size)}{where}"
         chip = MentionChip(mention.label, words, picture=size is not None)
 
         def load() -> Attachment:
@@ -328,14 +318,12 @@ class Attachments:
             raise NotAttached("private: not sent")
         if name not in variables:
             return None
-        measured = None
-        with suppress(KernelError):
-            measured = InspectorClient(self._kernel).measure((("name", name),))
         chip = MentionChip(label, variables[name])
-        if measured is not None:
-            width, height = measured
-            size = f"{width:,} × {height:,} px" if width else "drawn when sent"
-            chip = MentionChip(label, f"{variables[name]}, {size}", picture=True)
+        with suppress(KernelError):
+            if measured := InspectorClient(self._kernel).measure((("name", name),)):
+                width, height = measured
+                size = f"{width:,} × {height:,} px" if width else "drawn when sent"
+                chip = MentionChip(label, f"{variables[name]}, {size}", picture=True)
         return _Found(chip, lambda: self._attach_variable(name, chip))
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
@@ -349,7 +337,7 @@ class Attachments:
             detail.source or f"{detail.text}{cut}",
             detail.error,
         ]
-        text = shorten_middle("\n".join(filter(None, parts)))
+        text = shorten("\n".join(filter(None, parts)), LONGEST)
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)
         try:

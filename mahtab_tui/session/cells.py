@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
@@ -111,8 +112,6 @@ class Cells:
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
         newer changes."""
-        self.turns: dict[int, int] = {}
-        """The question of each of the model's cells."""
         self.resumed_since: float | None = None
         """Start time (epoch) of a cell that an earlier screen left running."""
         self._dead = False
@@ -154,42 +153,38 @@ class Cells:
         limit: int | None = None,
         nested: bool = False,
         bounded: BoundedCell | None = None,
-        begun: Callable[[int], None] = lambda cell: None,
+        on_begin: Callable[[int], None] = lambda cell: None,
         listener: OnOutput | None = None,
-        given_up: Callable[[], bool] = lambda: False,
+        is_cancelled: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. begun: called with its number. listener: gets the output, in
-        addition to the bus. given_up: asked after waiting for another agent's cell. allowed:
+        """Run a cell to its end. on_begin: called with its number. listener: gets the output, in
+        addition to the bus. is_cancelled: asked after waiting for another agent's cell. allowed:
         private variables whose use does not withhold the output. attrs: fields of its records."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
-            if given_up():
+            if is_cancelled():
                 why = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
             with self._number_lock:
                 cell = self.last = self.last + 1
-            if (turn := attrs.get("turn")) is not None:
-                self.turns[cell] = turn
             code_record = records.UserReplIn if origin == "user" else records.AssistantReplIn
             started = code_record(code, cell=cell, party=party, **attrs)
             on_output, on_display = self._output_callbacks(started, listener)
-
-            def execute() -> CellResult:
-                return self._kernel.execute(
-                    code,
-                    cell=cell,
-                    on_output=on_output,
-                    limit=limit,
-                    nested=nested,
-                    on_display=on_display,
-                    lock=lock,
-                )
-
+            execute = partial(
+                self._kernel.execute,
+                code,
+                cell=cell,
+                on_output=on_output,
+                limit=limit,
+                nested=nested,
+                on_display=on_display,
+                lock=lock,
+            )
             emit(self._log, started)
-            begun(cell)
-            run = execute if bounded is None else lambda: bounded.run(execute)
+            on_begin(cell)
+            run = execute if bounded is None else partial(bounded.run, execute)
             result = self._follow_cell(started, run, nested, allowed)
             assert result is not None
             return result
@@ -232,10 +227,8 @@ class Cells:
 
         def on_display(display: Display) -> None:
             mime, data, value = display.mime, display.data, display.value
-            emit(
-                self._log,
-                records.Display(display.text, cell=cell, mime=mime, data=data, value=value),
-            )
+            shown = records.Display(display.text, cell=cell, mime=mime, data=data, value=value)
+            emit(self._log, shown)
 
         return on_output, on_display
 
@@ -247,9 +240,8 @@ class Cells:
         allowed: Collection[str] = (),
     ) -> CellResult | None:
         """Run a cell whose start is logged, and log its end."""
-        cell, code, guest = started.cell, started.text, started.guest
+        cell, code, guest, party = started.cell, started.text, started.guest, started.party or YOU
         assert cell is not None
-        party, output_record = started.party or YOU, output_records(started)[1]
         origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
         self._authors[cell] = origin if guest is None else "agent", party
         self._running[cell] = ()  # before the kernel is asked, which may take a while
@@ -264,7 +256,7 @@ class Cells:
         if result is None:
             return None
         self.finished.append((started, result.status))
-        ended = output_record(
+        ended = output_records(started)[1](
             result.output,
             **{**output_attrs(started), "party": party},
             status=str(result.status),
@@ -305,7 +297,7 @@ class Cells:
         if state is KernelState.DEAD:
             self._dead = True
             self._namespace_store.kernel_died()
-            self.provenance.clear()
+            self.provenance = Provenance()
             emit(self._log, Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
@@ -313,7 +305,7 @@ class Cells:
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
-        self.provenance.clear()
+        self.provenance = Provenance()
         self.announce_existing(self._list_variables())
 
     def reset_kernel(self) -> None:
@@ -338,10 +330,9 @@ class Cells:
         """Log the names of a reattached kernel. makers: the last record that set each name. Raises
         `KernelError`."""
         with self._names_lock:
-            variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
             others: list[Variable] = []
-            for variable in variables:
+            for variable in self._kernel.variables():
                 author, record = self.provenance.author(variable.name), makers.get(variable.name)
                 if author is not None:  # a cell that ended after this screen attached
                     made.setdefault((author.cell, author.party, None), []).append(variable)
@@ -358,14 +349,9 @@ class Cells:
                     if self.provenance.author(variable.name) is None
                 ]
                 self.provenance.fold(cell, party, new)
-                restored = Namespace(
-                    changes=tuple(map(variable_row, each)),
-                    cell=cell,
-                    party=party,
-                    guest=guest,
-                    restored=True,
-                )
-                emit(self._log, restored)
+                about: dict[str, Any] = {"cell": cell, "party": party, "guest": guest}
+                rows = tuple(map(variable_row, each))
+                emit(self._log, Namespace(changes=rows, restored=True, **about))
 
     def _list_variables(self) -> list[Variable]:
         try:
@@ -393,9 +379,6 @@ class Undo:
 
     def __init__(self, parts: Components) -> None:
         self._parts = parts
-        self._log = parts.log
-        self._kernel = parts.kernel
-        self._namespace_store = parts.namespace_store
         self._cells = parts.cells
         self._lock = threading.Lock()
         self._undone: set[int] = set()
@@ -404,17 +387,14 @@ class Undo:
 
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of its answer."""
-        steps = [step.cell for step in self._kernel.undo_steps()]
+        steps = [step.cell for step in self._parts.kernel.undo_steps()]
         if not steps:
             raise KernelError("There is nothing to undo.")
-        turns = self._cells.turns
-        first = steps[-1]
-        turn = turns.get(first)
-        for cell in reversed(steps[:-1]):
-            if turn is None or turns.get(cell) != turn:
-                break
-            first = cell
-        return first
+        turns = {started.cell: started.turn for started, _ in list(self._parts.cells.finished)}
+        turn = turns.get(steps[-1])
+        if turn is None:
+            return steps[-1]
+        return list(itertools.takewhile(lambda cell: turns.get(cell) == turn, reversed(steps)))[-1]
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """Return a cell and those after it, without those already undone."""
@@ -429,11 +409,11 @@ class Undo:
         being answered."""
         with self._lock:
             self._refuse_while_running(turns=not during_turn)
-            restored = self._kernel.undo(cell)
+            restored = self._parts.kernel.undo(cell)
             undone = self.cells_from(cell)
-            self._last = undone, self._cells.provenance.copy()
+            self._last = undone, self._cells.provenance
             self._undone.update(undone)
-            self._cells.provenance.rewind(cell)
+            self._cells.provenance = self._cells.provenance.before(cell)
             text = f"undone: the namespace is as it was before cell {cell} ran."
             self._report(text, undone, restored, undone=True)
             return restored
@@ -444,11 +424,10 @@ class Undo:
             self._refuse_while_running()
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
-            restored = self._kernel.redo()
-            cells, authors = self._last
+            restored = self._parts.kernel.redo()
+            cells, self._cells.provenance = self._last
             self._last = None
             self._undone.difference_update(cells)
-            self._cells.provenance.restore(authors)
             text = "redone: the namespace is as it was before the undo."
             self._report(text, cells, restored, undone=False)
             return restored
@@ -460,10 +439,10 @@ class Undo:
     def _report(
         self, what: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
     ) -> None:
-        self._namespace_store.schedule_write()
+        self._parts.namespace_store.schedule_write()
         subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
         text = f"{subject} {what} {not_restored(restored)}".strip()
-        emit(self._log, records.Undo(text, cells=cells, undone=undone))
+        emit(self._parts.log, records.Undo(text, cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:
             # Skip the environment, random numbers, and settings of libraries.
@@ -472,11 +451,11 @@ class Undo:
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
             party, cell = (author.party, author.cell) if author else (YOU, 0)
-            emit(self._log, Namespace(changes=rows, cell=cell, party=party, restored=True))
+            emit(self._parts.log, Namespace(changes=rows, cell=cell, party=party, restored=True))
 
 
 def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
-    """Convert restored changes for records. A removed name keeps its current description."""
+    """Convert restored changes for records. Removed names keep their current description."""
     return tuple(
         variable_row(change.before, change.change)
         if change.variable is None and change.before is not None

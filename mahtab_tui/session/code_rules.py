@@ -29,8 +29,8 @@ class Verdict(NamedTuple):
 class CodeRules:
     """Decides about code of the model or of an agent."""
 
-    def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
-        self._info = profile
+    def __init__(self, info: SessionInfo, kernel: Kernel) -> None:
+        self._info = info
         self._kernel = kernel
         self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None if not yet checked."""
@@ -86,23 +86,22 @@ class CodeRules:
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
     """Apply `deny` before `ask` before `allow`."""
-    calls = find_calls(code)
-    for action in ("deny", "ask"):
+    calls, call = find_calls(code), parse_single_call(code)
+    for action, tried in (("deny", calls), ("ask", calls), ("allow", [call] if call else [])):
         for rule in rules:
-            if rule.action == action and any(map(rule.matches, calls)):
-                return Verdict(action, rule.text)
-    call = parse_single_call(code)
-    for rule in rules:
-        if rule.action == "allow" and call is not None and rule.matches(call):
-            return Verdict("allow", rule.text)
+            if rule.action == action and any(map(rule.matches, tried)):
+                return Verdict(rule.action, rule.text)
     locking = next((rule for rule in rules if rule.name == READ_ONLY), None)
     return Verdict("") if locking is None else Verdict("lock", locking.text)
 
 
+def _parse(code: str) -> ast.AST | None:
+    return parse_plain_python(code) if len(code) <= _LONGEST else None
+
+
 def find_calls(code: str) -> list[Call]:
     """Return the calls in code, and the functions it names, by full names without aliases."""
-    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
-    if tree is None:
+    if (tree := _parse(code)) is None:
         return []
     names = _imported_names(tree)
     nodes = list(ast.walk(tree))
@@ -121,8 +120,7 @@ def find_calls(code: str) -> list[Call]:
 
 def parse_single_call(code: str) -> Call | None:
     """Return the call that the code consists of, if all its arguments are plain constants."""
-    tree = parse_plain_python(code) if len(code) <= _LONGEST else None
-    match tree:
+    match _parse(code):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
             call = _call(node, {})
             values = (*call.arguments, *call.keywords.values())
@@ -148,7 +146,7 @@ def _literal(value: object) -> str:
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
     name = _dotted_name(node.func, names) or "?"
     starred = any(isinstance(each, ast.Starred) for each in node.args)
-    starred = starred or any(each.arg is None for each in node.keywords)
+    starred |= any(each.arg is None for each in node.keywords)
     arguments = tuple(map(_value, node.args))
     keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
     if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):

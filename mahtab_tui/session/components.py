@@ -133,21 +133,13 @@ class Components:
         self.attachments = Attachments(self.kernel, pictures, self.private)
         self.agent = SessionAgent(self)
         self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(log, self.approvals, self.info)
+        self.joined_agents = JoinedAgents(self)
         self.servers = ServerCalls(self) if settings.mcp else None
         self.host = SessionKernelHost(self)
         self.notebook: Notebook | None = None
         if session.notebook_file is not None:
             from mahtab_tui.session.notebooks import Notebook
 
-            self.notebook = Notebook(
-                log,
-                self.inbox,
-                self.cells,
-                self.secrets,
-                session.notebook_file,
-                past,
-                session.all_records,
-            )
+            self.notebook = Notebook(self, session.notebook_file, session.all_records)
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(self, session.ready, session.files)

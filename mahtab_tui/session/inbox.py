@@ -23,7 +23,7 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 
 class Entries:
-    """Hides, pins and replaces entries, by names from `bus.prompt.HiddenEntries`."""
+    """Hides and replaces entries, by names from `bus.prompt.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -106,17 +106,13 @@ class Inbox:
         """Add a cell of an agent; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work, withdrawn)
-            waiting = sum(item.mode == "python" for item in self._items)
-            before = waiting + ("python" in self._serving)
+            modes = [*self._serving, *(each.mode for each in self._items)]
             self._insert(item)
-        return item.id, before
+        return item.id, modes.count("python")
 
     def _insert(self, *items: Item) -> None:
-        index = len(self._items)
-        if not items[0].party:
-            agents = (index for index, waiting in enumerate(self._items) if waiting.party)
-            index = next(agents, index)
-        self._items[index:index] = items
+        self._items += items
+        self._items.sort(key=lambda item: bool(item.party))
         self._changed.notify_all()
         self._report()
 

@@ -97,8 +97,6 @@ class Frontend(Protocol):
 
 
 class HeadlessFrontend:
-    """The frontend of a session without a screen."""
-
     can_ask = False
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
@@ -139,9 +137,8 @@ def change_row(change: Change, before: Variable | None) -> records.Change:
 
 
 def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    return records.Change(
-        variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind
-    )
+    name, type, summary, kind = variable.name, variable.type, variable.summary, variable.kind
+    return records.Change(name, change, type, summary, kind)
 
 
 class Permission(NamedTuple):

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import (
-    Input,
-    Notice,
-    Record,
-    ReplIn,
-    ReplOut,
-    UserReplOut,
-    emit,
-    warn,
-)
+from mahtab_tui.bus.records import Input, Notice, Record, ReplIn, ReplOut, UserReplOut, emit, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import (
     HostFunction,
@@ -86,7 +77,7 @@ def add_recovered_output(
             )
             sentence = f"The kernel ended in cell {cell} while no screen was open."
             ended = Notice(sentence, level="warning", time=time.time())
-            store.cells_go_on = True
+            store.cells_continue = True
             store.append(record)
             store.append(ended)
             # The last record lists what was restored.
@@ -155,10 +146,7 @@ class LocalDetachable(LocalLauncher):
         self._session = session
         self._hours = hours
         self._waiting = waiting
-
-    @property
-    def will_reattach(self) -> bool:  # type: ignore[override]
-        return self._waiting is not None
+        self.will_reattach = waiting is not None
 
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
@@ -191,10 +179,12 @@ def startup_code(*, remote: bool = False) -> str:
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
-    if remote:
-        return f"exec(compile({path.read_bytes()!r}, {str(path)!r}, 'exec'))"
+    name = str(path)
+    source = (
+        repr(path.read_bytes()) if remote else f"__import__('pathlib').Path({name!r}).read_bytes()"
+    )
     # This binds no names, which would remain if the file fails.
-    return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"
+    return f"exec(compile({source}, {name!r}, 'exec'))"
 
 
 class SessionKernelHost:
@@ -302,19 +292,16 @@ class SessionKernelHost:
             self._tool_calls.discard(waiting)
 
     def _mark_private(self, name: str, private: bool) -> None:
-        if not private and self._foreign_code_runs:
-            raise RuntimeError(
-                "Code from the model or an agent cannot make a private variable public."
-            )
+        if not private:
+            self._refuse_foreign_code("make a private variable public")
         self._parts.private.mark(name, private)
 
-    @property
-    def _foreign_code_runs(self) -> bool:
-        return self._cells.assistant_runs or self._cells.agent_runs
+    def _refuse_foreign_code(self, action: str) -> None:
+        if self._cells.assistant_runs or self._cells.agent_runs:
+            raise RuntimeError(f"Code from the model or an agent cannot {action}.")
 
     def _ask_model(self, prompt: str) -> str:
-        if self._foreign_code_runs:
-            raise RuntimeError("Code from the model or an agent cannot call ask().")
+        self._refuse_foreign_code("call ask()")
         try:
             return self._parts.agent.ask(prompt, from_cell=True)
         except ModelError as error:
@@ -323,19 +310,16 @@ class SessionKernelHost:
     def _input(self, prompt: str, password: bool) -> str | None:
         if self._parts.by_program:
             return None
-        request = self.inputs.new_id()
-        asked = Input(
-            prompt, request=request, cell=self._cells.last, password=password, state="waiting"
-        )
+        request, cell = self.inputs.new_id(), self._cells.last
+        asked = Input(prompt, request=request, cell=cell, password=password, state="waiting")
         emit(self._log, asked)
         try:
-            answer = self.inputs.wait(request)
+            answer, state = self.inputs.wait(request), "answered"
         except CancelledError:
-            emit(self._log, asked.changed(state="cancelled", time=0.0))
-            return None
+            answer, state = None, "cancelled"
         if password and answer is not None:
             self._parts.secrets.add(answer)
-        emit(self._log, asked.changed(state="answered", time=0.0))
+        emit(self._log, asked.changed(state=state, time=0.0))
         return answer
 
 
@@ -366,21 +350,20 @@ class CellThread:
         # Import it from the environment first: opening a file must not run modules next to it.
         if loading.module:
             self._kernel.installed(loading.module, load=True)
-        result = self._parts.cells.run(loading.code)
-        loaded = result.status is Status.OK
+        loaded = self._parts.cells.run(loading.code).status is Status.OK
+        text = loading.note
         if not loaded:
             shown = one_line(file.path.name)
             text = f"{shown} could not be loaded: the cell above shows why. There is no variable {file.name}."
+        if text:
             warn(self._log, text)
-        elif loading.note:
-            warn(self._log, loading.note)
         return loaded
 
     def _attach(self) -> None:
         cells = unfinished_cells(self._parts.past)
-        start_thread("taking-stock", self._announce_variables)
+        start_thread("list-variables", self._announce_variables)
         for cell in cells[1:]:  # they run inside the first one
-            start_thread("going-on", self._resume_cell, cell, True)
+            start_thread("resume-cell", self._resume_cell, cell, True)
         if cells:
             self._resume_cell(cells[0], False)
 

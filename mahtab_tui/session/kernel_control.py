@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +28,11 @@ MOST_WAITING = 5
 """Not counting kernels that run a cell."""
 
 _CODE = 60
+_Kernel = WaitingKernel | KernelNote
 
 
 def waiting_remote_kernels() -> list[KernelNote]:
-    """Return the kernels on other machines whose sessions are not open, without checking whether
-    they still exist."""
+    """Return the kernels on other machines whose sessions are not open; they may have ended."""
     open_now = locked_sessions()
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
@@ -38,9 +40,8 @@ def waiting_remote_kernels() -> list[KernelNote]:
 def local_detached_kernels() -> list[WaitingKernel]:
     """Return this machine's kernels without a screen, longest wait first."""
     open_now = locked_sessions()
-    found = [
-        each for each in waiting_kernels() if not each.has_host and each.session not in open_now
-    ]
+    alone = (kernel for kernel in waiting_kernels() if not kernel.has_host)
+    found = (kernel for kernel in alone if kernel.session not in open_now)
     return sorted(found, key=lambda kernel: kernel.since)
 
 
@@ -53,8 +54,7 @@ def stop_surplus_kernels() -> None:
 
 def summarize_detached_kernels() -> dict[str, str]:
     """Return what each kernel without a screen is doing, by session."""
-    kernels: list[WaitingKernel | KernelNote] = [*waiting_remote_kernels()]
-    kernels += local_detached_kernels()
+    kernels = chain[_Kernel](waiting_remote_kernels(), local_detached_kernels())
     return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
@@ -64,26 +64,25 @@ def stop_detached_kernel(session: str) -> str:
     if not found:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
     try:
-        if stop(found[0]):
-            return "Its kernel has ended."
-        return f"Its kernel (process {found[0].pid}) has not ended yet."
+        ended = stop(found[0])
     except OSError as error:
         return f"Its kernel cannot be reached: {error.strerror or error}."
+    process = found[0].pid
+    return (
+        "Its kernel has ended." if ended else f"Its kernel (process {process}) has not ended yet."
+    )
 
 
 def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen."""
-    kernels: list[WaitingKernel | KernelNote] = [
-        kernel for kernel in local_detached_kernels() if kernel.has_run
-    ]
-    kernels += waiting_remote_kernels()
-    for kernel in kernels:
+    local = [kernel for kernel in local_detached_kernels() if kernel.has_run]
+    for kernel in chain[_Kernel](local, waiting_remote_kernels()):
         id, what = kernel.session, f"{describe_kernel(kernel)}{foreign_folder(kernel.session)}"
         how = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
         yield f"Session {id} has a kernel in the background, {what}. {how}"
 
 
-def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
+def describe_kernel(kernel: _Kernel) -> str:
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
@@ -96,11 +95,11 @@ def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
 
 def foreign_folder(session: str) -> str:
     """Return a session's folder if it is not the current one."""
-    rows = []
     with suppress_all_but_corruption():
-        rows = list_sessions(database(), None, begins=session)
-    folders = [row.project for row in rows if row.id == session and row.project != str(Path.cwd())]
-    return f" in {one_line(folders[0])}" if folders else ""
+        for row in list_sessions(database(), None, begins=session):
+            if row.id == session and row.project != str(Path.cwd()):
+                return f" in {one_line(row.project)}"
+    return ""
 
 
 def _use(pid: int) -> str:
@@ -115,20 +114,19 @@ def _use(pid: int) -> str:
 
 
 def _running_code(kernel: WaitingKernel) -> str:
-    cells = []
+    code = ""
     with suppress_all_but_corruption():
         for kind in (UserReplIn, AssistantReplIn):
-            cells += records_with_tag(database(), kernel.session, kind.tag)
-    texts = (each.text for each in cells if isinstance(each, ReplIn) and each.cell == kernel.cell)
-    code = " ".join(next(texts, "").split())
+            for each in records_with_tag(database(), kernel.session, kind.tag):
+                if isinstance(each, ReplIn) and each.cell == kernel.cell:
+                    code = code or " ".join(each.text.split())
     return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
 def _format_age(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    minutes = whole // 60
+    minutes, rest = divmod(max(0, int(seconds)), 60)
     if minutes < 1:
-        return f"{whole} s"
+        return f"{rest} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
@@ -146,10 +144,8 @@ class KernelControl:
         self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
 
     def activate(self, python: str) -> None:
-        def work() -> None:
-            self._parts.cells.change_kernel(lambda: self._kernel.activate(python))
-
-        self._on_thread("The interpreter was not changed", work)
+        change = partial(self._kernel.activate, python)
+        self._on_thread("The interpreter was not changed", self._parts.cells.change_kernel, change)
 
     def move(self, address: str) -> None:
         """Switch to a kernel at another address; empty for this machine."""
@@ -174,12 +170,12 @@ class KernelControl:
         self._on_thread("Nothing was redone", self._parts.undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._on_thread("Nothing was marked", lambda: self._parts.private.mark(name, private))
+        self._on_thread("Nothing was marked", self._parts.private.mark, name, private)
 
-    def _on_thread(self, failure: str, work: Callable[[], object]) -> None:
+    def _on_thread(self, failure: str, work: Callable[..., object], *args: object) -> None:
         def guarded() -> None:
             try:
-                work()
+                work(*args)
             except KernelError as error:
                 emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import emit, warn
@@ -24,12 +25,8 @@ class Knowledge:
     """The skills, instructions, source search, tools and MCP servers of a session."""
 
     def __init__(self, parts: Components) -> None:
-        self._log = parts.log
+        self._parts = parts
         self._settings = parts.settings
-        self._secrets = parts.secrets
-        self._spending = parts.spending
-        self._no_trace = parts.no_trace
-        self._past = parts.past
         self._instructions_lock = threading.Lock()
         self._instructions: FoundInstructions | None = None
         self._skills = Lazy(self._make_skills)
@@ -38,7 +35,6 @@ class Knowledge:
         self._servers = Lazy(self._make_servers)
 
     def start(self) -> None:
-
         def load() -> None:
             self.skills.index()
             self.read_instructions()
@@ -50,17 +46,16 @@ class Knowledge:
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         with self._instructions_lock:
-            before = self._instructions
-            try:
+            found = nothing = FoundInstructions((), ())
+            before = self._instructions or nothing
+            with suppress(SettingsError):  # the folder was deleted
                 found = find_instructions(project_folder())
-            except SettingsError:  # the folder was deleted
-                found = FoundInstructions((), ())
             self._instructions = found
         for problem in found.problems:
-            if before is None or problem not in before.problems:
+            if problem not in before.problems:
                 self._warn(problem)
         for each in found.untrusted:
-            if before is None or each not in before.untrusted:
+            if each not in before.untrusted:
                 text = f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
                 self._warn(text)
         return found
@@ -89,8 +84,8 @@ class Knowledge:
         from mahtab_tui.knowledge.library import LoadedSkills
         from mahtab_tui.tools import Toolset
 
-        loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
-        for record in self._past:
+        loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._parts.log)
+        for record in self._parts.past:
             loaded.fold(record)
         return Toolset(
             self._settings.code_dir,
@@ -113,17 +108,17 @@ class Knowledge:
         settings = self._settings
         model = EmbeddingModel(
             settings.embedding_model or "",
-            self._spending,
+            self._parts.spending,
             self._count_usage,
             base_url=settings.base_url,
             api_keys=settings.model_access()["api_keys"],
             timeout=settings.model_timeout,
         )
-        return SemanticIndex(model, self._secrets.redact_for_model, self._warn)
+        return SemanticIndex(model, self._parts.secrets.redact_for_model, self._warn)
 
     def _count_usage(self, used: Usage) -> None:
-        self._spending.count(used)
-        emit(self._log, used)
+        self._parts.spending.count(used)
+        emit(self._parts.log, used)
 
     @property
     def servers(self) -> Servers | None:
@@ -138,12 +133,12 @@ class Knowledge:
 
         tools = (name for tool in self.toolset.tools.values() for name in tool.names)
         reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
-        file = None if self._no_trace else home_folder() / "mcp_logins.json"
+        file = None if self._parts.no_trace else home_folder() / "mcp_logins.json"
         return Servers(
             self._settings.mcp,
             project_folder(),
             self._warn,
-            logins=SavedLogins(file, self._secrets.add),
+            logins=SavedLogins(file, self._parts.secrets.add),
             reserved=reserved,
         )
 
@@ -159,4 +154,4 @@ class Knowledge:
             self._servers.get().close()
 
     def _warn(self, problem: str) -> None:
-        warn(self._log, problem)
+        warn(self._parts.log, problem)

@@ -29,9 +29,7 @@ _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
-    ".xlsx": "read_excel",
-    ".xls": "read_excel",
-    ".ods": "read_excel",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "read_excel"),
 }
 _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
 LONG_TEXT = 20_000
@@ -127,7 +125,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     path = ascii(str(file.path.relative_to(folder) if inside else file.path))
     shown = one_line(file.path.name)
     opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
-    opened = f"{opening}encoding={file.encoding!r})"
+    encoded = f"{opening}encoding={file.encoding!r}"
     imports = f"import {module}\n" if module else ""
 
     def only_path(why: str) -> LoadingCell:
@@ -139,34 +137,27 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     if reader := _PANDAS_READERS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
-        return only_path(
-            f"needs pandas, which this kernel's Python does not have: {name} is its path."
-        )
+        why = f"needs pandas, which this kernel's Python does not have: {name} is its path."
+        return only_path(why)
     if not file.encoding:
-        return only_path(
-            f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
-        )
+        why = f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
+        return only_path(why)
     if suffix in _SEPARATED and pandas:
-        arguments = [path]
-        if file.separator != ",":
-            arguments.append(f"sep={file.separator!r}")
-        if file.encoding != "utf-8":
-            arguments.append(f"encoding={file.encoding!r}")
-        return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join(arguments)})")
-    if suffix in _SEPARATED:
+        separator = f", sep={file.separator!r}" * (file.separator != ",")
+        encoding = f", encoding={file.encoding!r}" * (file.encoding != "utf-8")
+        code = f"import pandas as pd\n{name} = pd.read_csv({path}{separator}{encoding})"
+    elif suffix in _SEPARATED:
         delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
-        lines = f"{opening}encoding={file.encoding!r}, newline='')"
-        return LoadingCell(
-            f"import csv\n{imports}{name} = list(csv.DictReader({lines}{delimiter}))"
-        )
-    if suffix in (".json", ".ipynb", ".geojson"):
-        return LoadingCell(f"import json\n{imports}{name} = json.load({opened})")
-    if suffix in (".jsonl", ".ndjson"):
-        parsed = f"[json.loads(line) for line in {opened} if line.strip()]"
-        return LoadingCell(f"import json\n{imports}{name} = {parsed}")
-    return LoadingCell(
-        f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()"
-    )
+        rows = f"csv.DictReader({encoded}, newline=''){delimiter})"
+        code = f"import csv\n{imports}{name} = list({rows})"
+    elif suffix in (".json", ".ipynb", ".geojson"):
+        code = f"import json\n{imports}{name} = json.load({encoded}))"
+    elif suffix in (".jsonl", ".ndjson"):
+        parsed = f"[json.loads(line) for line in {encoded}) if line.strip()]"
+        code = f"import json\n{imports}{name} = {parsed}"
+    else:
+        code = f"{imports}{name} = {encoded}, errors='replace').read()"
+    return LoadingCell(code)
 
 
 def variable_name(path: Path) -> str:

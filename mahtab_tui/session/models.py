@@ -16,24 +16,16 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 _MODEL_SETTINGS = frozenset(
-    {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}
+    "provider base_url api_keys claude_api_key model_timeout max_usd".split()
 )
 """Settings that require a new model."""
-_AGENT_SETTINGS = _MODEL_SETTINGS | {
-    "max_turns",
-    "max_history",
-    "reflection",
-    "reflection_model",
-    "output_answers",
-}
+_AGENT_SETTINGS = _MODEL_SETTINGS.union(
+    "max_turns max_history reflection reflection_model output_answers".split()
+)
 """Settings that require reconfiguring the agent."""
-_IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
-    "model",
-    "approval",
-    "approval_rules",
-    "reload",
-    "sub_model",
-}
+_IMMEDIATE_SETTINGS = _AGENT_SETTINGS.union(
+    "model approval approval_rules reload sub_model".split()
+)
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 
 
@@ -71,39 +63,31 @@ each call."""
 
 
 class Models:
-    """Creates the session's models."""
-
     def __init__(self, parts: Components) -> None:
-        self._log = parts.log
-        self._settings = parts.settings
-        self._info = parts.info
-        self._kernel = parts.kernel
+        self._parts = parts
 
     def make(self, name: str | None = None) -> BaseChatModel:
         """Create a model; by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
-            return get_llm(
-                name or self._info.model,
-                on_notice=self._notice,
-                **self.options(),
-            )
+            name = name or self._parts.info.model
+            return get_llm(name, on_notice=self._notice, **self.options())
 
     def options(self) -> dict[str, Any]:
         """Return the arguments for `get_llm`."""
         return {
-            "timeout": self._settings.model_timeout,
-            "folder": lambda: self._kernel.info().local_folder,
-            "max_tokens": None if self._settings.max_usd is None else ANSWER_TOKENS,
-            **self._settings.model_access(),
+            "timeout": self._parts.settings.model_timeout,
+            "folder": lambda: self._parts.kernel.info().local_folder,
+            "max_tokens": None if self._parts.settings.max_usd is None else ANSWER_TOKENS,
+            **self._parts.settings.model_access(),
         }
 
     def reflection(self) -> BaseChatModel | None:
         """Create the model for checks and summaries; None if none is set. Raises `ModelError`."""
-        name = self._settings.reflection_model
+        name = self._parts.settings.reflection_model
         try:
             return self.make(name) if name else None
         except ModelError as error:
             raise ModelError(f"reflection_model: {error}") from None
 
     def _notice(self, level: str, text: str) -> None:
-        emit(self._log, Notice(text, level=level))
+        emit(self._parts.log, Notice(text, level=level))

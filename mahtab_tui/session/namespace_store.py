@@ -102,11 +102,8 @@ class NamespaceStore:
         self.show()
 
     def _start(self, saved: SavedNamespace) -> None:
-        died = [
-            file
-            for file in saved.files
-            if file.name in self._attempted_files and file.name not in self._retained_files
-        ]
+        ended = self._attempted_files.difference(self._retained_files)
+        died = [file for file in saved.files if file.name in ended]
         why = "the kernel ended while reading it"
         lost = [NotSaved(each, why) for file in died for each in file.variables]
         self._active = True
@@ -114,20 +111,14 @@ class NamespaceStore:
         self._missing = {each.variable.name: each for each in (*saved.missing, *lost)}
         self._retained_files = [file.name for file in died]
         self._pending = {file.name: file for file in saved.files if file not in died}
-        self._code_names = frozenset(
-            variable.name
-            for file in saved.files
-            for variable in file.variables
-            if variable.kind in ("function", "class")
-        )
+        variables = (variable for file in saved.files for variable in file.variables)
+        code = (each.name for each in variables if each.kind in ("function", "class"))
+        self._code_names = frozenset(code)
 
     def show(self) -> None:
         """Log the variables that are being restored, and those that were not kept."""
-        waiting = [
-            variable_row(variable, "restoring")
-            for file in list(self._pending.values())
-            for variable in file.variables
-        ]
+        files = list(self._pending.values())
+        waiting = [variable_row(each, "restoring") for file in files for each in file.variables]
         self._log_rows(RESTORING, waiting)
         self._log_missing(self._missing)
 
@@ -172,11 +163,8 @@ class NamespaceStore:
                 changes, missing = done.changes, dict(done.missing)
                 self._attempted_files.discard(file.name)
             made = [change.variable for change in changes if change.variable is not None]
-            lost = {
-                each.name: NotSaved(each, missing[each.name])
-                for each in file.variables
-                if each.name in missing
-            }
+            absent = (each for each in file.variables if each.name in missing)
+            lost = {each.name: NotSaved(each, missing[each.name]) for each in absent}
             with self._lock:
                 if self._pending.pop(file.name, None) is not file:
                     return

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.conversation import Cell, Entry
-from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
+from mahtab_tui.bus.masking import MASK, PrivateTexts, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
-    ASIDES,
+    ANNOTATIONS,
     Conversation,
     NothingToExport,
     Selected,
@@ -29,13 +29,12 @@ from mahtab_tui.export.entries import (
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL, load_records
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
     from mahtab_tui.store.sqlite import SessionRow
 
@@ -50,8 +49,8 @@ _FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
 def parse_export(typed: str, session_name: str) -> Path:
     """Raises `ExportError`."""
     # The name may come from an untrusted file, and must not lead to another folder.
-    own = Path(session_name).name.lstrip("~.") or "session"
-    file = os.path.expanduser(typed.strip().strip("\"'") or f"{own}.ipynb")
+    name = Path(session_name).name.lstrip("~.") or "session"
+    file = os.path.expanduser(typed.strip().strip("\"'") or f"{name}.ipynb")
     if not file.lower().endswith(ENDINGS):
         raise ExportError(f"{_FORMATS} {file} has none of them.")
     return Path(file)
@@ -120,27 +119,20 @@ class Notebook(logging.Handler):
     """A notebook and the results of its cells, updated from records. Any thread may call it."""
 
     def __init__(
-        self,
-        log: logging.Logger,
-        inbox: Inbox,
-        cells: Cells,
-        secrets: Secrets,
-        file: NotebookFile,
-        past: Sequence[Record] = (),
-        everything: Callable[[], Sequence[Record]] = tuple,
+        self, parts: Components, file: NotebookFile, everything: Callable[[], Sequence[Record]]
     ) -> None:
-        """past: the last records of a resumed session. everything: returns all stored records; may
-        raise `StoreError`."""
+        """everything: returns all stored records; may raise `StoreError`."""
         super().__init__()
+        past = parts.past
         if past:
             try:
                 past = everything() or past
             except StoreError as error:
-                warn(log, str(error))
-        self._log = log
-        self._inbox = inbox
-        self._cells = cells
-        self._secrets = secrets
+                warn(parts.log, str(error))
+        self._log = parts.log
+        self._inbox = parts.inbox
+        self._cells = parts.cells
+        self._secrets = parts.secrets
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)
@@ -165,21 +157,17 @@ class Notebook(logging.Handler):
         self._ended = False
         self.confirmed = not file.language
         """Whether the user has agreed to run cells of another language."""
-        for record in reversed(past):
-            if isinstance(record, records.NotebookFile):
-                self._resume(file, record, past)
-                break
+        self._resume(file, past)
 
-    def _resume(
-        self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
-    ) -> None:
+    def _resume(self, file: NotebookFile, past: Sequence[Record]) -> None:
         """Continue with a file that this session opened earlier, unless another program has changed
         it."""
-        written = next(
-            record
-            for record in reversed(past)
-            if isinstance(record, records.NotebookWritten | records.NotebookFile)
-        )
+        kinds = records.NotebookFile | records.NotebookWritten
+        marks = [record for record in past if isinstance(record, kinds)]
+        files = [mark for mark in marks if isinstance(mark, records.NotebookFile)]
+        if not files:
+            return
+        opened, written = files[-1], marks[-1]
         other = str(file.path) != (written.file or opened.file)
         if other or file.digest != written.digest:
             self._first = opened.first + opened.cells
@@ -249,14 +237,8 @@ class Notebook(logging.Handler):
             kind = cell["cell_type"]
             emit(self._log, records.NotebookCell(cell_source(cell), position=number, kind=kind))
             for output in cell_outputs(cell):
-                stored = records.NotebookOutput(
-                    output.text,
-                    position=number,
-                    kind=output.kind,
-                    mime=output.mime,
-                    data=output.data,
-                )
-                emit(self._log, stored)
+                about = output._asdict()
+                emit(self._log, records.NotebookOutput(about.pop("text"), position=number, **about))
 
     def stored_output(self, number: int) -> str | None:
         """Return the stored output of a cell, if it still exists."""
@@ -322,8 +304,7 @@ class Notebook(logging.Handler):
             result = self._cells.run(source, position=number)
             if result.status is Status.OK:
                 return
-            cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
-            if cancelled:
+            if cancelled := sum(self._inbox.cancel(item) is not None for item in waiting.values()):
                 how = "failed" if result.status is Status.ERROR else f"was {result.status}"
                 count = f"{cancelled:,} cells" if cancelled > 1 else "the cell"
                 text = f"Notebook cell {number} {how}, so {count} after it did not run."
@@ -410,16 +391,16 @@ class Notebook(logging.Handler):
         conversation = self._conversation
         if self._secrets.may_redact:
             conversation.mask_texts(self._secrets.redact_for_model)
-        ran, besides = dict[int, Cell](), list[Entry]()
+        ran, additions = dict[int, Cell](), list[Entry]()
         numbers = range(self._first, self._first + len(self._file.cells))
         for entry in conversation.entries[self._since :]:
-            if isinstance(entry, ASIDES):
+            if isinstance(entry, ANNOTATIONS):
                 continue
             if not has_run(entry) or (entry.status and entry.cell_number not in numbers):
-                besides.append(entry)
+                additions.append(entry)
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(besides, "", conversation.private)
+        selected = Selected(additions, "", conversation.private)
         redact = self._secrets.redact_for_model
-        return writing.merge_content(self._file, ran, besides, selected, redact)
+        return writing.merge_content(self._file, ran, additions, selected, redact)

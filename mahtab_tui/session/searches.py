@@ -13,15 +13,7 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.records import (
-    Approval,
-    Record,
-    SearchBegin,
-    SearchFinal,
-    Usage,
-    emit,
-    warn,
-)
+from mahtab_tui.bus.records import Approval, Record, SearchBegin, SearchFinal, Usage, emit, warn
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
@@ -103,11 +95,11 @@ class KernelTools:
             done(_CELL_ENDED)
 
 
-def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
+def parse_tools(values: Iterable[Any]) -> list[DescribedTool]:
     """Parse descriptions from the kernel. Raises `ValueError`."""
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
-        for name, signature, doc in given
+        for name, signature, doc in values
     ]
     for tool in tools:
         if why := name_problem(tool.name):
@@ -116,8 +108,6 @@ def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
 
 
 _TOOL_CALLS = 32
-
-
 LONGEST_SENT = 500_000_000
 """Maximum characters of a text sent by a kernel on another machine."""
 _MOST_SENT = 20
@@ -146,8 +136,9 @@ class Searches:
         pieces.append(text)
         if sum(map(len, pieces)) > LONGEST_SENT or len(self._sent) > _MOST_SENT:
             self._sent.clear()
-            text = f"A text from another machine may have at most {LONGEST_SENT:,} characters."
-            raise RuntimeError(text)
+            raise RuntimeError(
+                f"A text from another machine may have at most {LONGEST_SENT:,} characters."
+            )
 
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
@@ -184,13 +175,8 @@ class Searches:
                 NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
                 for name, kind, start, end, parts, about in args["contexts"]
             )
-            text = ContextText(
-                content,
-                args["kind"],
-                _parts(args["parts"]),
-                args["about"],
-                contexts=tuple(contexts),
-            )
+            kind, parts = args["kind"], _parts(args["parts"])
+            text = ContextText(content, kind, parts, args["about"], contexts=tuple(contexts))
             tools = self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None
             answer = self._engine().run(
                 str(args["query"]),
@@ -267,10 +253,8 @@ class Searches:
             except KernelError as error:
                 warn(self._log, str(error))
                 return
-            numbers = itertools.count(2)
-            name = "answer"
-            while name in used:
-                name = f"answer_{next(numbers)}"
+            names = itertools.chain(["answer"], map("answer_{}".format, itertools.count(2)))
+            name = next(name for name in names if name not in used)
             self._parts.inbox.put("python", f"{name} = {answer!r}")
 
         start_thread("answer", run)
@@ -314,12 +298,12 @@ class Searches:
         emit(self._log, record)
 
 
-def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(name), int(start), int(end)) for name, start, end in given)
+def _parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(name), int(start), int(end)) for name, start, end in values)
 
 
 def _read_text(file: Path) -> str:
-    """Remove a cell's file, too, because the kernel might be killed before it can."""
+    """Remove the cell's file, too: the kernel might be killed before it can."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
     with contextlib.suppress(OSError):  # it is in memory, and belongs to the kernel
         file.unlink()
@@ -421,26 +405,24 @@ class ServerCalls:
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        matching = [
-            rule for rule in self._parts.info.rules if rule.matches(Call(name, keywords=arguments))
-        ]
-        strictest = ("deny", "ask", "allow")
+        call, strictest = Call(name, keywords=arguments), ("deny", "ask", "allow")
+        matching = [rule for rule in self._parts.info.rules if rule.matches(call)]
         rule = min(matching, key=lambda rule: strictest.index(rule.action), default=None)
         if rule is not None and rule.action == "deny":
             raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
         if rule.action == "allow" if rule is not None else self._parts.info.approval == "auto":
             return
-        given = "".join(
+        shown = "".join(
             f"\n    {name if name.isidentifier() else repr(name)}={value!r},"
             for name, value in arguments.items()
         )
-        text = visible(f"{name}({given}\n)" if given else f"{name}()")
+        text = visible(f"{name}({shown}\n)" if shown else f"{name}()")
         if len(text) > _LONGEST_ASKED:
             why = f"arguments of {len(text):,} characters are too long for the user to read."
             raise ServerError(f"{name} was not called: {why}")
         why = f"{party} calls a tool of the MCP server {server} that may change something"
         if rule is not None:
-            why = f"{why}; the rule {rule.text} asks"
+            why += f"; the rule {rule.text} asks"
         request = f"tool-{next(self._numbers)}"
         approvals = self._parts.approvals
         open_call.on_cancel(lambda: approvals.cancel(request))

@@ -39,12 +39,11 @@ _PATIENCE, _HURRY = 5.0, 0.5
 
 class Session(Parts):
     """A conversation over one namespace. Any thread may call methods; they return immediately
-    unless they say otherwise. Components are built when one is first used."""
+    unless they say otherwise. Components are built when first used."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return a component."""
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if not self.built:
@@ -181,9 +180,7 @@ class Session(Parts):
         if self.agent.in_turn:
             self.agent.stop()
             return "model"
-        if self.kernel.interrupt():
-            return "cell"
-        return None
+        return "cell" if self.kernel.interrupt() else None
 
     def compact(self, keep: str) -> None:
         if self.agent.in_turn:

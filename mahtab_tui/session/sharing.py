@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 WAITING = 10_000
-"""Maximum records queued for a watcher. One that reads too slowly misses some."""
+"""Maximum records queued for a watcher; a slower one misses some."""
 
 BACKLOG = 2_000
 CHARACTERS = 20_000_000
@@ -55,7 +55,6 @@ class Broadcast(logging.Handler):
         self._past: deque[Record] = deque()
         self._open_streams: dict[str, deque[Stream]] = {}
         self._characters = 0
-        """Size of `_past`."""
         self._feeds: set[Feed] = set()
         for record in past:
             self._store(record)
@@ -189,13 +188,10 @@ def find_session(name: str | None, project: Path) -> RunningSession:
         return found[0]
     listed = (f"{each.name} ({each.pid}) in {each.project}" for each in found or running)
     others = "; ".join(listed) or "none"
+    text = f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there."
     if found:
-        raise SharingError(
-            f"Several sessions are {what}. Choose one by its name or process id: {others}."
-        )
-    raise SharingError(
-        f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there."
-    )
+        text = f"Several sessions are {what}. Choose one by its name or process id: {others}."
+    raise SharingError(text)
 
 
 def _find_running(folder: Path) -> Iterator[RunningSession]:
@@ -247,8 +243,6 @@ LARGEST = 64 * 1024 * 1024
 
 
 class AgentService:
-    """Serves the agents of a session."""
-
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
         self.session = session
@@ -288,8 +282,7 @@ class ShareServer(AgentService):
         self._path = share_folder() / f"{os.getpid()}.sock"
         if len(os.fsencode(self._path)) > LONGEST_PATH:
             raise SharingError(f"the path {self._path} is too long for a socket.")
-        # Renamed once it listens: programs that look for sessions remove sockets that do not
-        # answer.
+        # Renamed once it listens: programs that look for sessions remove silent sockets.
         draft = self._path.with_suffix(".new")
         self._listener = socket.socket(socket.AF_UNIX)
         try:
@@ -367,27 +360,27 @@ class _Connection:
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with suppress(OSError):
-            # Keep receiving briefly, because an agent whose write fails would never read the
-            # sentence.
+            # Keep receiving briefly: an agent whose write fails would never read the sentence.
             self._socket.shutdown(socket.SHUT_WR)
             self._ended.wait(CLOSE_SECONDS)
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _handle(self, frame: Frame) -> None:
-        if frame["op"] == "probe":
+        op, is_new = frame["op"], self._agent is None and self._feed is None
+        if op == "probe":
             self._send(self._server.describe())
-        elif frame["op"] == "join" and self._agent is None and self._feed is None:
+        elif op == "join" and is_new:
             newest = next(reversed(self._session.cells.finished), None)
             self._agent = self._session.joined_agents.join(
                 str(frame["name"]), self.disconnect, newest, owns_session=self._owns_session
             )
             self._send({**self._server.describe(), "you": self._agent.name})
-        elif frame["op"] == "watch" and self._feed is None and self._agent is None:
+        elif op == "watch" and is_new:
             self._feed = self._session.broadcast.watch()
             start_thread("share-watch", self._send_records, self._feed)
-        elif frame["op"] == "cancel":
+        elif op == "cancel":
             self._answers.cancel(int(frame["id"]))
-        elif frame["op"] == "call" and self._agent is not None:
+        elif op == "call" and self._agent is not None:
             number = int(frame["id"])
             call = AgentCall(self._agent, lambda frame: self._send({**frame, "id": number}))
             what, args = str(frame["what"]), dict(frame["args"])

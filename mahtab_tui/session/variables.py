@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -115,12 +115,10 @@ class PrivateNames:
 
     def refresh(self) -> None:
         """Ask the kernel what the private variables refer to. Waits."""
-        if names := self.names:
-            found = self._query_kernel(names, [])
-            self._aliases = frozenset(found.aliases)
-            self._secrets.private.add(found.texts)
-        else:
-            self._aliases = frozenset()
+        names = self.names
+        found = self._query_kernel(names, []) if names else PrivateUse((), (), ())
+        self._aliases = frozenset(found.aliases)
+        self._secrets.private.add(found.texts)
 
     def is_private(self, name: str) -> bool:
         return name in self._hidden.private or name in self._aliases
@@ -174,10 +172,9 @@ class PrivateNames:
         try:
             return self._kernel.private_use(names, codes)
         except KernelError:
-            found = map(mentioned_names, codes)
             used = tuple(
-                tuple(names) if reaches_everything(words) else tuple(words.intersection(names))
-                for words in found
+                tuple(names if reaches_everything(words) else words.intersection(names))
+                for words in map(mentioned_names, codes)
             )
             return PrivateUse((), (), used)
 
@@ -265,13 +262,13 @@ def choose_described(
     """Return the names worth details: those in the question, those in recent code (newest last),
     tables."""
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
-    names = sorted(newest, key=lambda v: v.kind != "data")
-    chosen = dict.fromkeys(_in_question([v.name for v in names], question))
+    newest.sort(key=lambda v: v.kind != "data")
+    chosen = _in_question([v.name for v in newest], question)
     for code in reversed(recent_codes):
         found = mentioned_names(code)
-        chosen.update(dict.fromkeys(v.name for v in names if v.name in found))
-    chosen.update(dict.fromkeys(v.name for v in names if v.type in _FRAMES))
-    return list(chosen)
+        chosen += [v.name for v in newest if v.name in found]
+    chosen += [v.name for v in newest if v.type in _FRAMES]
+    return list(dict.fromkeys(chosen))
 
 
 def _is_whole(variable: Variable) -> bool:
@@ -282,8 +279,8 @@ def _is_whole(variable: Variable) -> bool:
     )
 
 
-def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
-    """Yield the names mentioned by a question, in order."""
+def _in_question(names: Sequence[str], question: str) -> list[str]:
+    """Return the names mentioned by a question, in order."""
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
     positions: dict[str, int] = {}
     for position, word in enumerate(words):
@@ -298,15 +295,10 @@ def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
             parts = [name.lower()]
         else:
             parts = _split_name(name)
-        at = [
-            min(
-                (positions[each] for each in _singular_forms(part) if each in positions), default=-1
-            )
-            for part in parts
-        ]
-        if at and min(at) >= 0:
-            found[name] = min(at)
-    yield from sorted(found, key=found.__getitem__)
+        forms = [_singular_forms(part) & positions.keys() for part in parts]
+        if forms and all(forms):
+            found[name] = min(positions[form] for each in forms for form in each)
+    return sorted(found, key=found.__getitem__)
 
 
 def _split_name(name: str) -> list[str]:
@@ -316,12 +308,10 @@ def _split_name(name: str) -> list[str]:
 
 def _singular_forms(word: str) -> set[str]:
     forms = {word}
-    if len(word) > 3 and word.endswith("s"):
-        forms.add(word[:-1])
-        if word.endswith("es"):
-            forms.add(word[:-2])
-        if word.endswith("ies"):
-            forms.add(f"{word[:-3]}y")
+    if len(word) > 3:
+        for ending, singular in (("s", ""), ("es", ""), ("ies", "y")):
+            if word.endswith(ending):
+                forms.add(word.removesuffix(ending) + singular)
     return forms
 
 

@@ -31,7 +31,7 @@ Pattern = object
 """`_ANY_VALUE`, a glob as a str, or a literal."""
 _ANY_VALUE = object()
 UNKNOWN = object()
-"""Stands for an argument whose value the code does not tell."""
+"""Stands for an argument whose value is not known from the code."""
 
 
 class Call(NamedTuple):
@@ -67,12 +67,11 @@ class Rule(NamedTuple):
     text: str
 
     def matches(self, call: Call) -> bool:
-        """An argument that is not known counts against the code: it fits in `deny` and `ask`, not
-        in `allow`."""
+        """An unknown argument matches in `deny` and `ask`, but not in `allow`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
-        if call.starred:  # arguments that nobody knows
+        if call.starred:
             return not strict or (self.more and not self.arguments and not self.keywords)
         named = {keyword for keyword, _ in self.keywords}
         if len(call.arguments) < len(self.arguments) or not named.issubset(call.keywords):
@@ -98,29 +97,23 @@ def parse_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def parse_rule(text: str) -> Rule:
-    """Read a rule. Raises `ValueError` with a clause that says what is wrong."""
-    quoted = repr(text[:80])
+    """Read a rule. Raises `ValueError` with a clause that names the problem."""
+    rule = f"the rule {text[:80]!r}"
     if len(text) > _LONGEST:
-        raise ValueError(f"the rule {quoted}… is longer than {_LONGEST} characters")
+        raise ValueError(f"{rule}… is longer than {_LONGEST} characters")
     found = _RULE.fullmatch(text)
     if found is None:
-        raise ValueError(
-            f'the rule {quoted} is not like "allow: read_only" or "deny: os.system(*)"'
-        )
+        raise ValueError(f'{rule} is not like "allow: read_only" or "deny: os.system(*)"')
     action, name, inside = found["action"], found["name"], found["arguments"]
     if action not in get_args(RuleAction):
-        raise ValueError(
-            f"the rule {quoted} begins with {action!r}; a rule begins with allow, ask or deny"
-        )
+        raise ValueError(f"{rule} begins with {action!r}; a rule begins with allow, ask or deny")
     if name == READ_ONLY:
         if action != "allow" or inside is not None:
-            raise ValueError(
-                f"the rule {quoted} cannot be used: read_only works only as allow: read_only"
-            )
+            raise ValueError(f"{rule} cannot be used: read_only works only as allow: read_only")
         return Rule("allow", READ_ONLY, (), (), False, text.strip())
     if inside is None:
-        raise ValueError(f"the rule {quoted} names no call: write {name}(*)")
-    positional, keywords = _parse_patterns(inside, quoted)
+        raise ValueError(f"{rule} names no call: write {name}(*)")
+    positional, keywords = _parse_patterns(inside, rule)
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = _mode(positional[1])
     more = bool(positional) and positional[-1] is _ANY_VALUE
@@ -134,7 +127,7 @@ def parse_rule(text: str) -> Rule:
     )
 
 
-def _parse_patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
+def _parse_patterns(inside: str, rule: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
     positional: list[Pattern] = []
     keywords: list[tuple[str, Pattern]] = []
     at = 0
@@ -143,7 +136,7 @@ def _parse_patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple
         if found is None or (keywords and not found["keyword"] and found["value"] != _ANY):
             wrong = inside[at : at + 40].strip()
             raise ValueError(
-                f"the rule {quoted} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None"
+                f"{rule} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None"
             )
         value: Pattern = _ANY_VALUE if found["value"] == _ANY else ast.literal_eval(found["value"])
         if found["keyword"]:

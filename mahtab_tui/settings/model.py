@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -39,6 +32,7 @@ from mahtab_tui.settings.sources import (
     all_untrusted_settings,
     config_files,
     find_origin,
+    first_problem,
     home_folder,
     mcp_json_file,
     project_folder,
@@ -48,14 +42,7 @@ from mahtab_tui.settings.sources import (
     variable_name,
 )
 
-__all__ = [
-    "Settings",
-    "SettingsError",
-    "config_files",
-    "home_folder",
-    "load_settings",
-    "resource_folder",
-]
+__all__ = ["SettingsError", "config_files", "home_folder"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -106,7 +93,7 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
     )
 
-    _given: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _options: dict[str, Any] = PrivateAttr(default_factory=dict)
     _untrusted: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys of untrusted files and in the environment, which are secrets too."""
@@ -315,7 +302,7 @@ class Settings(BaseSettings):
     def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
         `SettingsError`."""
-        return find_origin(type(self), key, self._given)
+        return find_origin(type(self), key, self._options)
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -330,12 +317,12 @@ class Settings(BaseSettings):
 
     def reloaded(self) -> Settings:
         """Load the settings again from their sources. Raises `SettingsError`."""
-        return load_settings(**self._given)
+        return load_settings(**self._options)
 
     def change(self, key: str, value: Any) -> None:
         """Set a value until the program ends. Raises `ValidationError`."""
         setattr(self, key, value)
-        self._given.pop(key, None)
+        self._options.pop(key, None)
 
     @classmethod
     def settings_customise_sources(
@@ -351,11 +338,11 @@ class Settings(BaseSettings):
         return init_settings, env_settings, *files
 
 
-def load_settings(**given: Any) -> Settings:
-    """Return the effective settings. given: those of the command line. Raises `SettingsError`."""
+def load_settings(**options: Any) -> Settings:
+    """Return the effective settings. options: those of the command line. Raises `SettingsError`."""
     try:
-        settings = Settings(**{key: value for key, value in given.items() if value is not None})
-        settings._given.update(given)
+        settings = Settings(**{key: value for key, value in options.items() if value is not None})
+        settings._options.update(options)
         found = all_untrusted_settings(Settings)
         settings._untrusted = (
             *(_check_untrusted(each).sentence for each in found),
@@ -368,7 +355,7 @@ def load_settings(**given: Any) -> Settings:
         return settings
     except ValidationError as error:
         key = _key(error)
-        where = find_origin(Settings, key, given).text
+        where = find_origin(Settings, key, options).text
         if where == COMMAND_LINE:
             where = f"--{key.replace('_', '-')}"
         elif where != variable_name(key):
@@ -399,9 +386,3 @@ def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
                 f"{settings.path}: {_key(error)}: {first_problem(error)}."
             ) from None
     return settings
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem, as the end of a sentence without its full stop."""
-    text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-    return text[0].lower() + text[1:]

@@ -32,7 +32,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
 )
-"""A file that still names one is read without it, and `removed_settings` says so."""
+"""Ignored in files, which `removed_settings` reports."""
 
 _APPEARANCE = frozenset({"theme", "pictures"})
 
@@ -134,8 +134,8 @@ def read_mcp_json(path: Path) -> McpJson:
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
     servers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
-    for name, given in named.items():
-        valid, why = _check_definition(given)
+    for name, definition in named.items():
+        valid, why = _check_definition(definition)
         if why:
             problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
         else:
@@ -143,22 +143,26 @@ def read_mcp_json(path: Path) -> McpJson:
     return McpJson(servers, tuple(problems))
 
 
-def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
-    """Return what is known of a definition, or what is wrong with it."""
-    if not isinstance(given, dict):
+def _check_definition(definition: Any) -> tuple[dict[str, Any], str]:
+    """Return the known part of a definition, or the problem with it."""
+    if not isinstance(definition, dict):
         return {}, "it is not a table"
-    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        kind = str(given["type"])[:100]
+    if definition.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
+        kind = str(definition["type"])[:100]
         return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
-    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    valid = {key: value for key, value in definition.items() if key in McpServer.model_fields}
     try:
         McpServer.model_validate(valid)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        text = str(first["msg"]).removeprefix("Value error, ")
-        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        return {}, f"{where}: {first_problem(error)}" if where else first_problem(error)
     return valid, ""
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem, as the end of a sentence without its full stop."""
+    text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    return text[0].lower() + text[1:]
 
 
 # Trust
@@ -239,7 +243,7 @@ logging.getLogger("dotenv.main").addFilter(_report_bad_line)
 
 
 class SettingsFile(PydanticBaseSettingsSource):
-    """A file with settings, which may be missing; as a source it has those that are trusted."""
+    """A file with settings, which may be missing; as a source, it has only trusted ones."""
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
         super().__init__(settings_cls)
@@ -351,17 +355,17 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
 
 
 def find_origin(
-    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
+    settings_cls: type[BaseSettings], key: str, options: Mapping[str, Any]
 ) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. given: as for `load_settings`."""
+    comes from. options: as for `load_settings`."""
     table, _, name = key.partition(".")
 
     def has(values: Mapping[str, Any]) -> bool:
         value = values.get(table)
         return value is not None and (not name or (isinstance(value, Mapping) and name in value))
 
-    if has(given):
+    if has(options):
         return ValueOrigin(COMMAND_LINE)
     if has(EnvSettingsSource(settings_cls)()):
         return ValueOrigin(variable_name(table))

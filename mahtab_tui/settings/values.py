@@ -11,11 +11,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import SecretStr, ValidationError
 
 from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
-from mahtab_tui.settings.model import Settings, SettingsError, first_problem
+from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.settings.sources import (
     ValueOrigin,
     add_trusted,
     describe_unknown_setting,
+    first_problem,
     read_config,
     read_text,
     trust_record,
@@ -106,9 +107,9 @@ def validate_value(key: str, value: Any) -> Any:
 def parse_value(key: str, text: str) -> Any:
     """Return typed text as the value for a configuration file; a table is typed as ``name=value
     name=value``. Raises `SettingsError`."""
-    given: Any = text
+    typed: Any = text
     if key in Settings.model_fields and is_table(key):
-        given = {}
+        typed = {}
         for word in text.split():
             name, _, each = word.partition("=")
             if not (name and each):
@@ -116,20 +117,20 @@ def parse_value(key: str, text: str) -> Any:
                 raise SettingsError(
                     f"{key}: {shown} is not a pair. Write name=value, with spaces between pairs."
                 )
-            given[name] = each
-    value = validate_value(key, given)
+            typed[name] = each
+    value = validate_value(key, typed)
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
         return list(value)
     if isinstance(value, tuple):
         return [part for part in text.split(os.pathsep) if part]
-    return given
+    return typed
 
 
 def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     """Return the values of ``--set key=value``, for `load_settings`. Raises `SettingsError`."""
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")
         try:
@@ -139,8 +140,8 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
         except SettingsError as error:
             raise SettingsError(f"--set {error}") from None
         table, dot, name = key.strip().partition(".")
-        given[table] = {**given.get(table, {}), name: value} if dot else value
-    return given
+        options[table] = {**options.get(table, {}), name: value} if dot else value
+    return options
 
 
 def set_value(path: Path, key: str, value: Any) -> None:

@@ -63,10 +63,8 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
 def is_corrupt(error: BaseException | None) -> bool:
     """Return whether the file's content is damaged, rather than unusable at the moment."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return isinstance(error, sqlite3.DatabaseError) and code in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    )
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, sqlite3.DatabaseError) and code in damage
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -100,8 +98,8 @@ ResultT = TypeVar("ResultT")
 
 
 class SpareDatabase:
-    """A database that a session can do without. Nothing here raises: a damaged file is set aside,
-    and without a file, memory is used. Any thread may call it."""
+    """A database that a session can do without. It never raises: a damaged file is set aside, and
+    without a file, memory is used. Any thread may call it."""
 
     def __init__(
         self,
@@ -147,9 +145,8 @@ class SpareDatabase:
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 if not (is_corrupt(error) and self._replace_corrupt()):
-                    self._on_problem(
-                        f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
-                    )
+                    text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
+                    self._on_problem(text)
                     break
             else:
                 self._identity = None if path is None else file_identity(path)  # it may be new
@@ -163,17 +160,14 @@ class SpareDatabase:
         except OSError:
             return False
         if moved is not None:
-            self._on_problem(
-                f"{self._name} was damaged. It is now {moved}, and a new one was started."
-            )
+            text = f"{self._name} was damaged. It is now {moved}, and a new one was started."
+            self._on_problem(text)
         return True
 
 
 _ATTEMPTS, _PAUSE = 5, 0.05
 """A list of sessions briefly locks each."""
-
 _LARGEST = 10_000
-
 _START, _END = "session-", ".lock"
 
 
@@ -185,7 +179,8 @@ class Holder(NamedTuple):
     """Seconds since the epoch."""
 
     def sentence_part(self) -> str:
-        return f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
+        return f"process {self.pid} since {since}"
 
 
 class LockedElsewhere(Exception):
@@ -239,10 +234,10 @@ def lock_session(session: str) -> SessionLock | None:
         else:
             made = SessionLock(path, descriptor)
             if file_identity(path) == made._identity:  # not released between the two calls
-                own = Holder(os.getpid(), time.time())
+                holder = Holder(os.getpid(), time.time())
                 with contextlib.suppress(OSError):  # a full disk; the lock works without the text
                     os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, json.dumps(own._asdict()).encode(), 0)
+                    os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
                 return made
             os.close(descriptor)
     return None
@@ -316,8 +311,7 @@ create table if not exists digest (
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
     """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so
-    connections must be closed before an error leaves the block. identity: of a file that is already
-    open."""
+    connections must be closed before an error leaves the block. identity: of an open file."""
     identity = identity or file_identity(path)
     try:
         yield
@@ -360,16 +354,14 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         version = connection.execute("pragma user_version").fetchone()[0]
         if version > SCHEMA:
-            raise StoreError(
-                f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
-            )
+            text = f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
+            raise StoreError(text)
         _write_ahead(connection)
         # A killed process loses nothing; only a power cut may lose the last moments.
         connection.execute("pragma synchronous = normal")
         if version < SCHEMA:
-            connection.executescript(
-                f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
-            )
+            script = f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
+            connection.executescript(script)
     except BaseException:
         connection.close()
         raise
@@ -421,7 +413,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-# The input history of all sessions, with this project's first
+# The input history of all sessions
 
 _INPUT_TABLES = """
 create table if not exists input (
@@ -442,8 +434,8 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by all running programs. Nothing here raises: `problem` describes
-    what went wrong."""
+    """The input history, shared by all running programs. It never raises: `problem` describes what
+    went wrong."""
 
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
@@ -459,33 +451,27 @@ class History:
 
     def add(self, text: str, mode: str) -> None:
         text = self._mask(text)
-        last = self._do(
-            "select text, mode from input where project = ? order by number desc limit 1",
-            (encode_text(self._project),),
-        )
-        if [(decode_text(row[0]), row[1]) for row in last] != [(text, mode)]:
-            row = (time.time(), encode_text(self._project), mode, encode_text(text))
+        project = encode_text(self._project)
+        query = "select text, mode from input where project = ? order by number desc limit 1"
+        last = [(decode_text(text), mode) for text, mode in self._do(query, (project,))]
+        if last != [(text, mode)]:
+            row = (time.time(), project, mode, encode_text(text))
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
         """Return the inputs without duplicates: this project's first, then newest first."""
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
+        values = (mode, mode, encode_text(self._project), limit)
         seen: dict[tuple[str, str], HistoryEntry] = {}
-        for text, input_mode, project, when in self._do(
-            query, (mode, mode, encode_text(self._project), limit)
-        ):
+        for text, input_mode, project, when in self._do(query, values):
             entry = HistoryEntry(decode_text(text), input_mode, decode_text(project), when)
             seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
         """Return the inputs that contain all words of a query."""
-        words = query.lower().split()
-        found = (
-            entry
-            for entry in self.entries(limit=_SEARCHED)
-            if all(word in entry.text.lower() for word in words)
-        )
+        words, entries = query.lower().split(), self.entries(limit=_SEARCHED)
+        found = (entry for entry in entries if all(word in entry.text.lower() for word in words))
         return list(itertools.islice(found, limit))
 
     def close(self) -> None:

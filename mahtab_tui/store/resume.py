@@ -51,7 +51,7 @@ def save_target(session: str, megabytes: int) -> SaveTarget | None:
     if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
         return None
     try:
-        _above().mkdir(mode=0o700, parents=True, exist_ok=True)
+        _namespaces().mkdir(mode=0o700, parents=True, exist_ok=True)
         return SaveTarget(str(_folder(session)), _key().hex(), megabytes)
     except OSError:  # the store reports that the home folder is not writable
         return None
@@ -72,17 +72,17 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
-def _above() -> Path:
+def _namespaces() -> Path:
     return home_folder() / "namespaces"
 
 
 def _folder(session: str) -> Path:
-    return _above() / f"session-{quote(session, safe='')}"
+    return _namespaces() / f"session-{quote(session, safe='')}"
 
 
 def _key() -> bytes:
     """Return the key that signs this user's saved variables. Raises `OSError`."""
-    path = _above() / "key"
+    path = _namespaces() / "key"
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
     with contextlib.suppress(FileExistsError):
@@ -137,9 +137,8 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
         raise SessionNotFound("There is no session to resume.")
     if session is not None and len(rows) != 1:
         count = f"{len(rows)} sessions" if rows else "no session"
-        raise SessionNotFound(
-            f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them."
-        )
+        text = f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them."
+        raise SessionNotFound(text)
     return rows[0]
 
 
@@ -147,19 +146,17 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     """Open a session. Raises `SessionNotFound`, or `LockedElsewhere` if another program has it
     open."""
     try:
-        own = lock_session(row.id)
+        lock = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
-        marks = [
-            record
-            for tag in (Private.tag, NotebookFile.tag)
-            for record in records_with_tag(database(), row.id, tag)
-        ]
-        marks += records_with_tag(database(), row.id, NotebookWritten.tag)[-1:]
+        marks, files, written = (
+            records_with_tag(database(), row.id, kind.tag)
+            for kind in (Private, NotebookFile, NotebookWritten)
+        )
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     past = [record for _, record in page.records]
     # These apply no matter how old they are.
-    marks = [mark for mark in marks if mark not in past]
+    marks = [mark for mark in (*marks, *files, *written[-1:]) if mark not in past]
     if page.earlier:
         text = f"Earlier records not shown here: {page.earlier:,}. /export writes all of them."
         marks.append(_notice(text))
@@ -170,14 +167,14 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     follows = variables and is_saved(row.id)
     what = "variables follow." if follows else "variables were not. Re-run what you need."
     past.append(_notice(f"Conversation restored; {what}{_about_cut_answer(past)}"))
-    store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own)
+    store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=lock)
     return store, row.name, past
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
     """Return the past records of a session whose kernel was reattached. cell: the running cell; 0
     for none."""
-    store.cells_go_on = True
+    store.cells_continue = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
         records.pop()
@@ -188,10 +185,10 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
     ):
         end -= 1
     # The output is sent again from its start.
-    left = [record for record in records[end:] if not isinstance(record, ReplOut)]
+    records[end:] = [record for record in records[end:] if not isinstance(record, ReplOut)]
     runs = f" Cell {cell} is still running." if cell else ""
     text = f"Reattached to the running kernel.{runs}{_about_cut_answer(past)}"
-    return [*records[:end], *left, _notice(text)]
+    return [*records, _notice(text)]
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
@@ -208,9 +205,8 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     store, name, past = resumed_store(row._replace(id=copy), variables=variables)
-    past.append(
-        _notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently.")
-    )
+    text = f"This is now the session {copy}, a copy of {row.id}. Both continue independently."
+    past.append(_notice(text))
     return store, name, past
 
 
@@ -221,26 +217,25 @@ def remove_session(row: SessionRow) -> None:
     from mahtab_tui.kernel.remote.process import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
-    if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (
-        row.id not in locked_sessions() and noted_kernels(row.id)
+    id = row.id
+    if any(not kernel.has_host for kernel in waiting_kernels(id)) or (
+        id not in locked_sessions() and noted_kernels(id)
     ):
-        raise SessionNotFound(
-            f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}"
-        )
+        how = f"Stop it first: mahtab-tui sessions stop {id}"
+        raise SessionNotFound(f"Session {id} has a kernel in the background. {how}")
     try:
-        own = lock_session(row.id)
+        lock = lock_session(id)
     except LockedElsewhere as error:
-        raise SessionNotFound(
-            f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first."
-        ) from None
+        holder = error.holder.sentence_part()
+        raise SessionNotFound(f"The session {id} is open ({holder}). Close it first.") from None
     try:
-        delete_session(database(), row.id)
-        shutil.rmtree(_folder(row.id), ignore_errors=True)
-        for _, _, path in recovered_output(row.id):
+        delete_session(database(), id)
+        shutil.rmtree(_folder(id), ignore_errors=True)
+        for _, _, path in recovered_output(id):
             path.unlink(missing_ok=True)
     finally:
-        if own is not None:
-            own.release()
+        if lock is not None:
+            lock.release()
 
 
 def _notice(text: str, level: str = "info") -> Record:
@@ -276,9 +271,8 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
     """Return an entry's first record, its name, and its cell (0 for a question)."""
     found = _ENTRY.match(entry)
     if found is None:
-        raise StoreError(
-            "A copy begins before a cell, a question or an answer: choose one of them."
-        )
+        text = "A copy begins before a cell, a question or an answer: choose one of them."
+        raise StoreError(text)
     number, of_cell, question = int(found[2]), found[1] == "cell", 0
     for index, record in load_records(database(), session, limit=ALL).records:
         if isinstance(record, UserChat):

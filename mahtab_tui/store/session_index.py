@@ -84,7 +84,6 @@ def folder_word(project: str | bytes) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return the start and end of a text."""
     return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
 
 
@@ -109,21 +108,22 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         return 0
     ends_at, file = time.monotonic() + seconds, str(file_identity(path))
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
-        upto = index.run(partial(_upto, file)) or 0
+
+        def upto() -> int:
+            return index.run(partial(_upto, file)) or 0
+
         (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
-        if upto > last:  # a new database may have the identity of a deleted one
+        if upto() > last:  # a new database may have the identity of a deleted one
             index.run(lambda at: at.execute("delete from indexed"))
         while time.monotonic() < ends_at:
             began = time.monotonic()
-            upto = index.run(partial(_upto, file)) or 0
-            rows = connection.execute(_NEW_RECORDS, (upto, STEP)).fetchall()
+            rows = connection.execute(_NEW_RECORDS, (upto(), STEP)).fetchall()
             if not rows or not index.run(partial(_add_words, file, rows)):
                 break
             if pause:
                 time.sleep(pause * (time.monotonic() - began))
-        upto = index.run(partial(_upto, file)) or 0
-        left = connection.execute(f"select distinct session {_NEW}", (upto,)).fetchall()
-    return len(left)
+        behind = connection.execute(f"select distinct session {_NEW}", (upto(),)).fetchall()
+    return len(behind)
 
 
 def _upto(file: str, index: sqlite3.Connection) -> int:
@@ -135,18 +135,13 @@ def _upto(file: str, index: sqlite3.Connection) -> int:
 
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
-    added = [
-        (
-            number,
-            session,
-            f"{folder_word(project or '')} {indexed_words(readable_record(tuple(stored)))}",
-        )
-        for number, session, *stored, project in rows
-    ]
+    added = []
+    for number, session, *stored, project in rows:
+        found = indexed_words(readable_record(tuple(stored)))
+        added.append((number, session, f"{folder_word(project or '')} {found}"))
+    query = "insert or replace into word (rowid, session, text) values (?, ?, ?)"
     with transaction(index):
-        index.executemany(
-            "insert or replace into word (rowid, session, text) values (?, ?, ?)", added
-        )
+        index.executemany(query, added)
         index.execute("delete from indexed")
         index.execute("insert into indexed values (?, ?)", (rows[-1][0], file))
     return True
@@ -159,10 +154,8 @@ def rename_session(path: Path, session: str, title: str) -> None:
     with opened(path) as connection, transaction(connection):
         if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
             raise StoreError(_NOTHING)
-        connection.execute(
-            "insert into digest (session, title) values (?, ?) on conflict (session) do update set title = excluded.title",
-            (session, encode_text(question_title(title))),
-        )
+        query = "insert into digest (session, title) values (?, ?) on conflict (session) do update set title = excluded.title"
+        connection.execute(query, (session, encode_text(question_title(title))))
 
 
 def delete_session(path: Path, session: str) -> None:
@@ -187,7 +180,6 @@ def delete_session(path: Path, session: str) -> None:
 
 
 SHOWN = 300
-"""Records in a preview."""
 LONGEST = 20_000
 """Characters of a text in a preview at most, because rendering long Markdown would block the
 screen."""
@@ -203,7 +195,7 @@ _USES = f"select time, tag, attrs, '' from record where session = ? and tag in (
 
 
 def hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
-    """Return which cells of a session use private variables."""
+    """Find the cells of a session that use private variables."""
     hidden = HiddenEntries()
     if connection.execute(_IS_PRIVATE, (session, records.Private.tag)).fetchone() is None:
         return hidden
@@ -221,14 +213,13 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
         first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
         hidden = hidden_entries(connection, session)
-    found = [_shortened(record) for record in rows if record is not None]
-    shown = [
-        visible for record in found if (visible := without_private(record, hidden)) is not None
-    ]
-    notices = [records.Notice(f"{first:,} earlier records are not shown here.")] if first else []
+    found = (without_private(_shortened(row), hidden) for row in rows if row is not None)
+    shown = list(filter(None, found))
+    if first:
+        shown.insert(0, records.Notice(f"{first:,} earlier records are not shown here."))
     if unreadable := rows.count(None):
         shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
-    return [*notices, *shown]
+    return shown
 
 
 def _shortened(record: Record) -> Record:
@@ -238,14 +229,12 @@ def _shortened(record: Record) -> Record:
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
-    """Return what may be shown of a record without private variables and the cells that use
-    them."""
+    """Return a record without private variables, or None for a cell that uses them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):
-        return record.changed(
-            changes=tuple(change for change in record.changes if change.name not in hidden.private)
-        )
+        changes = tuple(each for each in record.changes if each.name not in hidden.private)
+        return record.changed(changes=changes)
     if not hidden.is_private(record.entry_name):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

@@ -38,8 +38,6 @@ _NUMBER = "select count(*) from record where session = ? and number <= ?"
 
 
 class Hit(NamedTuple):
-    """A session that matches."""
-
     session: SessionRow
     excerpt: str
     """Excerpt of its newest matching record, on one line; empty if only its title or folder

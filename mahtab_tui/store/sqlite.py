@@ -44,20 +44,13 @@ class MemoryStore:
             self.partials[key] = record
 
     def output(self, cell: int) -> str | None:
-        outputs = (
-            record for record in reversed(self.records) if isinstance(record, records.ReplOut)
-        )
-        return next(
-            (record.text for record in outputs if record.cell == cell and not record.late), None
-        )
+        outputs = [record for record in self.records if isinstance(record, records.ReplOut)]
+        texts = [record.text for record in outputs if record.cell == cell and not record.late]
+        return texts[-1] if texts else None
 
     def pictures(self, cell: int) -> list[str]:
-        shown = (
-            record
-            for record in self.records
-            if isinstance(record, records.Display) and record.cell == cell
-        )
-        return [record.data for record in shown if record.mime in records.PICTURES]
+        shown = [record for record in self.records if isinstance(record, records.Display)]
+        return [each.data for each in shown if each.cell == cell and each.mime in records.PICTURES]
 
     def everything(self) -> list[Record]:
         return list(self.records)
@@ -102,7 +95,8 @@ _SURROUNDINGS = (
 )
 """Records before anything happens. They are written with the first other record."""
 
-INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_TOUCH = "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
 """Invalid JSON would fail the query."""
 _OUTPUT = (
@@ -138,8 +132,6 @@ YEAR_10000 = 253_402_300_800.0
 
 
 class SessionRow(NamedTuple):
-    """A session in a list."""
-
     id: str
     name: str
     project: str
@@ -168,7 +160,7 @@ class RecordPage(NamedTuple):
 
 
 class SqliteStore:
-    """The records of one session. The first record opens the file, so that an empty session leaves
+    """The records of one session. The first one opens the file, so that an empty session leaves
     nothing behind."""
 
     def __init__(
@@ -190,7 +182,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self.has_written = False
-        self.cells_go_on = False
+        self.cells_continue = False
         """Whether cells of an earlier program are still running: they send their output again."""
         self._surroundings: list[Record] = []
 
@@ -206,23 +198,20 @@ class SqliteStore:
                 return
             with self._writing() as connection:
                 rows = [(self.session, *_columns(each)) for each in (*self._surroundings, record)]
-                connection.executemany(INSERT, rows)
+                connection.executemany(_INSERT, rows)
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
                 start = " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
                 first = encode_text(start) if is_input else ""
                 replaces = isinstance(record, records.UserChat) and record.turn == 1
-                connection.execute(
-                    "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?",
-                    (record.time or time.time(), replaces, first, self.session),
-                )
+                values = (record.time or time.time(), replaces, first, self.session)
+                connection.execute(_TOUCH, values)
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
         with self._lock, self._writing() as connection:
             if record is None:
-                connection.execute(
-                    "delete from partial where session = ? and key = ?", (self.session, key)
-                )
+                query = "delete from partial where session = ? and key = ?"
+                connection.execute(query, (self.session, key))
             else:
                 row = (self.session, key, *_columns(record))
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
@@ -270,16 +259,14 @@ class SqliteStore:
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and the unfinished streams of a killed program as records,
         before their keys are reused."""
-        now = time.time()
-        connection.execute(
-            "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
-            (self.session, encode_text(self._name), encode_text(self._project), now, now),
-        )
+        query = "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)"
+        name, project, now = encode_text(self._name), encode_text(self._project), time.time()
+        connection.execute(query, (self.session, name, project, now, now))
         if not self.has_written:
-            for row, left in _unfinished_streams(connection, self.session):
-                if not (self.cells_go_on and isinstance(left, records.ReplOut)):
-                    values = _columns(left) if left else row
-                    connection.execute(INSERT, (self.session, *values))
+            for row, stream in _unfinished_streams(connection, self.session):
+                if not (self.cells_continue and isinstance(stream, records.ReplOut)):
+                    values = _columns(stream) if stream else row
+                    connection.execute(_INSERT, (self.session, *values))
             connection.execute("delete from partial where session = ?", (self.session,))
 
     def _disconnect(self) -> None:
@@ -321,16 +308,8 @@ def list_sessions(
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
     id, name, folder, started, last, count, first, title = row
-    return SessionRow(
-        decode_text(id),
-        decode_text(name),
-        decode_text(folder),
-        _moment(started),
-        _moment(last),
-        count,
-        decode_text(first or ""),
-        decode_text(title or ""),
-    )
+    id, name, folder, first, title = map(decode_text, (id, name, folder, first or "", title or ""))
+    return SessionRow(id, name, folder, _moment(started), _moment(last), count, first, title)
 
 
 def _moment(value: object) -> float:
@@ -345,13 +324,12 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
     with opened(path) as connection:
         rows = connection.execute(query, (session, limit)).fetchall()
-        (earlier,) = connection.execute(
-            "select count(*) from record where session = ? and number < ?",
-            (session, rows[-1][0] if rows else 0),
-        ).fetchone()
-        left_over = _unfinished_streams(connection, session)
+        count = "select count(*) from record where session = ? and number < ?"
+        first = rows[-1][0] if rows else 0
+        (earlier,) = connection.execute(count, (session, first)).fetchone()
+        unfinished = _unfinished_streams(connection, session)
     read: list[tuple[int, Record]] = []
-    unreadable = 0
+    unreadable = [record for _, record in unfinished].count(None)
     for number, *row in reversed(rows):
         try:
             record = decoded(tuple(row))
@@ -359,11 +337,8 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
             unreadable += 1
         else:
             read += [] if record is None else [(number, record)]
-    for number, (_, left) in enumerate(left_over, rows[0][0] + 1 if rows else 1):
-        if left is None:
-            unreadable += 1
-        else:
-            read.append((number, left))
+    for number, (_, stream) in enumerate(unfinished, rows[0][0] + 1 if rows else 1):
+        read += [] if stream is None else [(number, stream)]
     return RecordPage(read, unreadable, earlier)
 
 
@@ -372,15 +347,11 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
     now = time.time()
     with opened(path) as connection, transaction(connection):
         connection.execute(_COPY, (copy, records.NotebookFile.tag, session, before, before))
-        connection.execute(
-            "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
-            (copy, now, now, session),
-        )
+        query = "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?"
+        connection.execute(query, (copy, now, now, session))
         if before is None:  # a partial copy may lack the question that the title comes from
-            connection.execute(
-                "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
-                (copy, session),
-            )
+            query = "insert or ignore into digest (session, title) select ?, title from digest where session = ?"
+            connection.execute(query, (copy, session))
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
@@ -388,4 +359,4 @@ def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
         "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
     )
     found = map(readable_record, fetched(path, query, (session, tag)))
-    return [record for record in found if record is not None]
+    return list(filter(None, found))

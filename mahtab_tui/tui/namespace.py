@@ -11,16 +11,27 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.events import Click, Key
+from textual.events import Click, Key, Resize
+from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import VARIABLE_COMMANDS
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, add_separators, fit_text
+from mahtab_tui.tui.rows.row import (
+    CURSOR_KEYS,
+    Row,
+    RowsView,
+    Span,
+    add_separators,
+    fit_text,
+    plain_strip,
+)
 from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, Namespace, Record
+    from mahtab_tui.kernel.inspector_client import InspectorClient
     from mahtab_tui.tui.session_port import SessionPort
 
 
@@ -252,6 +263,13 @@ class VariableRows:
         return Row([(line, self._layout[1].muted)])
 
 
+_PREVIEW_WIDTH = 160
+"""Width of the screen from which the free part of the pane previews a variable."""
+_PREVIEW_LINES = 5
+"""Fewest free lines for a preview."""
+_PREVIEW_COLUMN, _PREVIEW_TEXT = 16, 4_000
+_PAUSE = 0.1
+
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
@@ -267,6 +285,9 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self.variables, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
+        self._fetcher = Fetcher(self)
+        self._preview: tuple[str, list[str]] = "", []
+        """The previewed variable, and lines of its value."""
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
@@ -279,6 +300,45 @@ class NamespacePane(RowsView, can_focus=True):
     def _show_rows(self) -> None:
         self.cursor = max(0, min(self.cursor, len(self.variables.shown) - 1))
         self.refresh_view()
+        self._fetch_preview()
+
+    def watch_cursor(self) -> None:
+        self._fetch_preview()
+
+    def on_resize(self, event: Resize) -> None:
+        super().on_resize(event)
+        self._fetch_preview()
+
+    def _fetch_preview(self) -> None:
+        port = self._port
+        if port is None or not self.is_attached:
+            return
+        height = self.size.height - self.head - len(self.variables) - 2
+        if self.app.size.width < _PREVIEW_WIDTH or height < _PREVIEW_LINES:
+            self._show_preview(("", []))
+        elif (row := self._row_at_cursor) is not None:
+            name, width = row.name, self.width - 2
+            self._fetcher.ask(
+                "preview",
+                lambda: (name, read_preview(port.session.open_inspector(), name, height, width)),
+                self._show_preview,
+                lambda _: self._show_preview(("", [])),
+                pause=_PAUSE,
+            )
+
+    def _show_preview(self, preview: tuple[str, list[str]]) -> None:
+        self._preview = preview
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        line = y - self.head - len(self.variables) - 1
+        row, (name, lines) = self._row_at_cursor, self._preview
+        if line < 0 or self._laid_out is None or row is None or row.name != name:
+            return super().render_line(y)
+        muted = self._laid_out[1].muted
+        shown = [(row.label, muted + BOLD), *((text, muted) for text in lines)]
+        base = self.visual_style.rich_style
+        return plain_strip(Row(shown[line : line + 1]), self.margin, self.width, base)
 
     def head_row(self, y: int) -> Row:
         rows = self.variables
@@ -411,3 +471,32 @@ def _is_name(text: str) -> bool:
 
 def _variable_expression(name: str) -> str:
     return name if _is_name(name) else f"globals()[{name!r}]"
+
+
+def read_preview(inspector: InspectorClient, name: str, height: int, width: int) -> list[str]:
+    """Read the first lines of a variable's value. Waits for the kernel; raises `KernelError`."""
+    try:
+        opened = inspector.open((["name", name],))
+        view = opened.views[0] if opened.views else ""
+        if view == "table":
+            from mahtab_tui.kernel.inspector_client import TableArrangement
+
+            columns = range(min(opened.columns, width // 4))
+            headings = inspector.headings(opened.path, columns)
+            page = inspector.rows(opened.path, 0, height - 1, columns, TableArrangement())
+            lines = [""] * height
+            for heading, cells in zip(headings, page.cells, strict=False):
+                texts = [one_line("–" if each is None else each) for each in (heading.name, *cells)]
+                room = min(max(map(cell_len, texts)), _PREVIEW_COLUMN)
+                shown = (fit_text(text, room) for text in texts)
+                if heading.right:
+                    shown = (text.rstrip().rjust(len(text)) for text in shown)
+                lines = [f"{line}{text}  " for line, text in zip(lines, shown, strict=False)]
+        elif view == "text":
+            lines = inspector.text(opened.path, 0, _PREVIEW_TEXT).text.splitlines()[:height]
+        else:
+            children = inspector.children(opened.path, 0, height)[1]
+            lines = [f"{each.label}  {each.summary or each.type}" for each in children]
+    finally:
+        inspector.close()
+    return [fit_text(one_line(line), width) for line in lines]

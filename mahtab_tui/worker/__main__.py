@@ -52,6 +52,8 @@ SAVE_TIMEOUT = 4.0
 
 REPEAT_SIGNAL_AFTER = 1.0
 
+_JOBS = "execute answer preview_undo undo redo keep restore".split()
+
 
 class Worker:
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
@@ -94,9 +96,7 @@ class Worker:
                 "saved_namespace": lambda frame: self._get_keeper().index(),
             },
             {
-                **dict.fromkeys(
-                    "execute answer preview_undo undo redo keep restore".split(), self.on_message
-                ),
+                **dict.fromkeys(_JOBS, self.on_message),
                 **dict.fromkeys(("stored", "end", "stay"), self._on_detach_message),
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
@@ -146,10 +146,8 @@ class Worker:
         if lock := frame.get("lock"):
             run_locked = own_module("locked").run_locked
             parts = self._executor, self.environment, self._calls
-            run = partial(run_locked, *parts, cell, code, limit)
-            outcome, needs = self._executor.run_in_fork(
-                cell, code, run, refusal, keep=lock == "keep"
-            )
+            run, keep = partial(run_locked, *parts, cell, code, limit), lock == "keep"
+            outcome, needs = self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
         else:
             outcome = self._executor.run(cell, code, limit, refusal)
         self._open.discard(cell)
@@ -300,9 +298,8 @@ class Worker:
         if carried is None:
             carried = [file["name"] for file in keeper.index()["files"]]
         with suppress(OSError):
-            self._saving = writer = keeper.start_writing(
-                {"carried": carried, "lost": saved["lost"]}
-            )
+            writer = keeper.start_writing({"carried": carried, "lost": saved["lost"]})
+            self._saving = writer
 
             def finish() -> None:
                 own_module("saving.keeper").finish(writer)

@@ -60,15 +60,13 @@ class WrongForm(ValueError):
     """The message is a sentence for the model."""
 
 
-def _read_str(data: Any) -> str | None:
-    if not isinstance(data, str):
-        raise TypeError
-    return data
+def _reader(kind: type) -> Callable[[Any], Any]:
+    def read(data: Any) -> Any:
+        if not isinstance(data, kind):
+            raise TypeError
+        return data
 
-
-def _read_none(data: Any) -> None:
-    if data is not None:
-        raise TypeError
+    return read
 
 
 def _read_number(data: Any) -> Any:
@@ -104,13 +102,13 @@ def _read_bytes(data: Any) -> bytes:
 
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
-    str: ("a string", _read_str),
+    str: ("a string", _reader(str)),
     int: ("an integer", _read_int),
     float: ("a number", lambda data: float(_read_number(data))),
     Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
     bytes: ("a string", _read_bytes),
-    type(None): ("null", _read_none),
+    type(None): ("null", _reader(type(None))),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
     date: ("a date such as 2026-03-01", _read_date),
@@ -184,11 +182,8 @@ def _only_value(wanted: Any, text: str) -> str | None:
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
     else:
         names = {str(value) for value, *_ in _choices(bare).values()}
-        found = {
-            name
-            for name in names
-            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
-        }
+        words = {name: rf"(?<!\w){re.escape(name)}(?!\w)" for name in names}
+        found = {name for name in names if re.search(words[name], text, re.IGNORECASE)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -272,11 +267,7 @@ def _choose(choices: dict[Any, list[Any]], data: Any) -> Any:
         if any(type(name) is type(data) and name == data for name in names):
             return choice
     meant = str(data).strip(" \n.'\"`").casefold()
-    (found,) = (
-        choice
-        for choice, names in choices.items()
-        if meant in {str(name).casefold() for name in names}
-    )
+    (found,) = (each for each in choices if meant in {str(x).casefold() for x in choices[each]})
     return found
 
 
@@ -294,9 +285,8 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     problems += [f"there is no {name!r}" for name in unknown]
     if problems:
         raise WrongForm(f"{path}: {'; '.join(problems)}")
-    values = {
-        name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data
-    }
+    given = [(name, kind) for name, kind, _ in fields if name in data]
+    values = {name: _read(kind, data[name], f"{path}.{name}") for name, kind in given}
     with _user_code(path):
         return wanted(**values)
 

@@ -89,10 +89,8 @@ class EventLoop:
         asyncio.events._get_running_loop, asyncio.events._set_running_loop = self._own_functions
         self._own_functions = None
         asyncio._set_running_loop(None)
-        if loop is not None and not loop.is_closed():
-            self.used = self.used or bool(
-                asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True)
-            )
+        if not self.used and loop is not None and not loop.is_closed():
+            self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         asyncio = late_import("asyncio")

@@ -31,12 +31,8 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
 def cache_source(source: str, filename: str) -> None:
     if type(linecache.cache) is not dict:  # a cell has replaced it
         linecache.cache = {}
-    linecache.cache[filename] = (
-        len(source),
-        None,
-        [line + "\n" for line in source.split("\n")],
-        filename,
-    )
+    lines = [line + "\n" for line in source.split("\n")]
+    linecache.cache[filename] = len(source), None, lines, filename
 
 
 def compile_parts(
@@ -46,16 +42,10 @@ def compile_parts(
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):
         return compile(tree, filename, "exec", flags, dont_inherit=True), None
-    body = compile(
-        ast.Module(tree.body[:-1], tree.type_ignores), filename, "exec", flags, dont_inherit=True
-    )
-    return body, compile(
-        ast.Expression(last.value),
-        filename,
-        "eval",
-        flags | body.co_flags & FUTURES,
-        dont_inherit=True,
-    )
+    first = ast.Module(tree.body[:-1], tree.type_ignores)
+    body = compile(first, filename, "exec", flags, dont_inherit=True)
+    flags |= body.co_flags & FUTURES
+    return body, compile(ast.Expression(last.value), filename, "eval", flags, dont_inherit=True)
 
 
 def compile_callable(
@@ -63,9 +53,8 @@ def compile_callable(
 ) -> Callable[[], Any]:
     """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
     cache_source(source, filename)
-    parts = compile_parts(
-        ast.parse(source.strip("\n"), filename), filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    )
+    tree = ast.parse(source.strip("\n"), filename)
+    parts = compile_parts(tree, filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
     def run() -> Any:
         value = None

@@ -244,9 +244,8 @@ def _read_table(frame: Any) -> ContextText:
     named = ", ".join(columns[:_COLUMNS])
     if len(columns) > _COLUMNS:
         named += f", and {len(columns) - _COLUMNS} more"
-    return ContextText(
-        text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
-    )
+    about = f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
+    return ContextText(text, about=about)
 
 
 def _document(value: Any) -> str:

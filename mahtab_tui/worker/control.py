@@ -304,19 +304,11 @@ class Responder:
         self._inspection_lock = threading.Lock()
         self._side_threads = {
             "inspect": self._describe,
-            "describe": lambda frame: own_module("description").describe(
-                namespace, frame["names"], frame["limit"]
-            ),
+            "describe": self._caller("description", "describe", "names", "limit"),
             "inspect_object": self._inspect,
-            "complete": lambda frame: own_module("completion.complete").complete(
-                namespace, frame["code"], frame["cursor"]
-            ),
-            "explain": lambda frame: own_module("completion.complete").explain_at(
-                namespace, frame["code"], frame["cursor"]
-            ),
-            "private_use": lambda frame: own_module("private_use").private_use(
-                namespace, frame["names"], frame["codes"]
-            ),
+            "complete": self._caller("completion.complete", "complete", "code", "cursor"),
+            "explain": self._caller("completion.complete", "explain_at", "code", "cursor"),
+            "private_use": self._caller("private_use", "private_use", "names", "codes"),
             "installed": _is_installed,
         }
         """On threads, because they may run user code or access a slow disk."""
@@ -333,9 +325,8 @@ class Responder:
         try:
             op = frame["op"]
             if op in self._side_threads:
-                threading.Thread(
-                    target=self.answer, args=(frame, self._side_threads[op]), daemon=True
-                ).start()
+                args = frame, self._side_threads[op]
+                threading.Thread(target=self.answer, args=args, daemon=True).start()
             elif op in self._answers:
                 self.answer(frame, self._answers[op])
             else:
@@ -354,6 +345,12 @@ class Responder:
 
     def _reply(self, frame: Frame, **fields: Any) -> None:
         self._send({"op": "reply", "id": frame.get("id"), **fields})
+
+    def _caller(self, module: str, function: str, *fields: str) -> Callable[[Frame], Any]:
+        """Return a function that passes the namespace and these fields of a request."""
+        return lambda frame: getattr(own_module(module), function)(
+            self._namespace, *(frame[field] for field in fields)
+        )
 
     def _describe(self, frame: Frame) -> Any:
         name = frame["name"]

@@ -201,16 +201,12 @@ def _doc_lines(value: Any) -> list[str]:
 
 
 def _class_lines(name: str, value: Any) -> list[str]:
-    bases = [
-        one_line(name_of(base))
-        for base in type.__dict__["__bases__"].__get__(value)
-        if base is not object
-    ]
+    above = type.__dict__["__bases__"].__get__(value)
+    bases = [one_line(name_of(base)) for base in above if base is not object]
     signature = format_signature(value, name)
     methods = _methods(value)
-    others = [
-        label for label in attributes(value) if not label.startswith("_") and label not in methods
-    ]
+    public = (label for label in attributes(value) if not label.startswith("_"))
+    others = [label for label in public if label not in methods]
     return [
         f"class {one_line(name_of(value))}{f'({chr(44).join(bases)})' if bases else ''}",
         *_doc_lines(value),
@@ -286,9 +282,8 @@ def describe_detail(
     except InspectionError as error:
         return {**result, "error": str(error)}
     if not run_code and not is_plain:
-        result["error"] = (
-            f"Described without running code of its class; a cell with `{name}` shows more."
-        )
+        more = f"a cell with `{name}` shows more"
+        result["error"] = f"Described without running code of its class; {more}."
     if was_cut:
         size = safe_length(value) if type(value) in SCALARS else None
         result["cut"] = 1 if size is None else max(1, size - CHARACTERS)

@@ -48,19 +48,15 @@ def _draws_on_no_screen() -> bool:
     pyplot = sys.modules.get("matplotlib.pyplot")
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", {})
     backend = dict.get(parameters, "backend")
-    return (
-        hasattr(pyplot, "get_fignums")
-        and isinstance(backend, str)
-        and backend.lower() in _WITHOUT_SCREEN
-    )
+    is_screenless = isinstance(backend, str) and backend.lower() in _WITHOUT_SCREEN
+    return is_screenless and hasattr(pyplot, "get_fignums")
 
 
 def draw_png(figure: Any, side: int) -> bytes:
     file = io.BytesIO()
     dpi = min(figure.dpi, side / max(figure.get_size_inches()))
-    figure.savefig(
-        file, format="png", dpi=dpi, bbox_inches="tight", facecolor=figure.get_facecolor()
-    )
+    colour = figure.get_facecolor()
+    figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", facecolor=colour)
     return file.getvalue()
 
 

@@ -59,17 +59,17 @@ class Console:
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
-        found = [
-            Replacement(builtins, "input", self.input),
-            Replacement(getpass, "getpass", self.getpass),
-            Replacement(sys, "stdin", HostInput(self.readline)),
-            Replacement(builtins, "exit", _Quitter("exit", self.leave)),
-            Replacement(builtins, "quit", _Quitter("quit", self.leave)),
-            Replacement(builtins, "help", _Help()),
+        found: list[tuple[ModuleType, str, Any]] = [
+            (builtins, "input", self.input),
+            (getpass, "getpass", self.getpass),
+            (sys, "stdin", HostInput(self.readline)),
+            (builtins, "exit", _Quitter("exit", self.leave)),
+            (builtins, "quit", _Quitter("quit", self.leave)),
+            (builtins, "help", _Help()),
         ]
         if "PYTHONBREAKPOINT" not in os.environ:
-            found.append(Replacement(sys, "breakpointhook", set_trace))
-        return found
+            found.append((sys, "breakpointhook", set_trace))
+        return [Replacement(*each) for each in found]
 
     def _require_line(self, prompt: str, password: bool) -> str:
         answer = self._line(prompt, password)
@@ -145,7 +145,6 @@ class _Help:
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
-    """Start Python's debugger in the cell's code."""
     debugger = _debugger()
     if header is not None:
         debugger.message(header)

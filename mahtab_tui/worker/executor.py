@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 from . import magics
 from .awaiting import EventLoop
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 
 class CellAttribution:
     def __init__(self) -> None:
-        self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
-            "cell", default=None
-        )
-        self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._cell = contextvars.ContextVar[Optional[int]]("cell", default=None)
+        self._threads = weakref.WeakKeyDictionary[threading.Thread, Optional[int]]()
         """Cells of threads, except those of the running cell."""
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
@@ -256,7 +252,6 @@ class Executor:
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run a cell and return its last value."""
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)

@@ -134,7 +134,6 @@ class Failure:
 
 
 def frame_locals(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables."""
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))

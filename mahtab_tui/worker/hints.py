@@ -122,9 +122,8 @@ _MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
 
 def wrong_dtype(failed: Failure) -> str:
     """Name the dtype of the column in question, and how to convert it."""
-    for value in map(
-        as_library_type, failed.objects() if _WRONG_DTYPE.search(failed.message) else ()
-    ):
+    objects = failed.objects() if _WRONG_DTYPE.search(failed.message) else []
+    for value in map(as_library_type, objects):
         if is_one_of(value, "pandas", "Series", "DataFrame") and has_own_indexes(value):
             text = _text_columns(failed, value) if value.ndim == 2 else _column(failed, value)
             if text:
@@ -137,9 +136,8 @@ def _column(failed: Failure, series: Any) -> str:
         return ""
     texts = _texts(series)
     name = series.name if type(series.name) is str else ""
-    expression = one_line(
-        _expression(failed, name) or failed.find_name(series) or f"df[{name!r}]", 60
-    )
+    written = _expression(failed, name) or failed.find_name(series)
+    expression = one_line(written or f"df[{name!r}]", 60)
     described = f"{one_line(repr(name), 60) if name else 'the Series'} has dtype {series.dtype}"
     if texts and not looks_secret(name):
         described += f", for example {one_line(repr(texts[0]), 40)}"

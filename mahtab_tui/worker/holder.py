@@ -243,14 +243,10 @@ class _Holder:
     def run(self) -> NoReturn:
         while True:
             poll = select.poll()
-            poll.register(self._control, select.POLLIN)
-            if self._host is not None:
-                poll.register(self._host, select.POLLIN)
-            elif self._printing:
-                poll.register(self._spool.pipe, select.POLLIN)
-            poll.register(self._listener, select.POLLIN)
-            for number in self._visitors:
-                poll.register(number, select.POLLIN)
+            output = [self._spool.pipe] if self._printing else []
+            source = output if self._host is None else [self._host]
+            for each in (self._control, self._listener, *self._visitors, *source):
+                poll.register(each, select.POLLIN)
             ready = [number for number, _ in poll.poll(self._wait())]
             if self._control.fileno() in ready:
                 self._end()
@@ -315,12 +311,7 @@ class _Holder:
 
     def _answer(self, number: int, frame: Frame) -> None:
         visitor, has_host = self._visitors[number], self._host is not None
-        reply = {
-            "op": "kernel",
-            **self._state.as_frame(),
-            "pid": self._kernel,
-            "host": has_host,
-        }
+        reply = {"op": "kernel", **self._state.as_frame(), "pid": self._kernel, "host": has_host}
         may_attach = not has_host or frame.get("by_force") is True
         if frame["op"] == "attach" and visitor.channels and may_attach:
             self._attach(number, reply)

@@ -107,11 +107,8 @@ def _project_parts(folder: str) -> list[str]:
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
     with suppress(OSError):
-        return [
-            os.path.join(folder, name)
-            for name in sorted(os.listdir(folder))[:_ENTRIES]
-            if not name.startswith(".")
-        ]
+        names = sorted(os.listdir(folder))[:_ENTRIES]
+        return [os.path.join(folder, name) for name in names if not name.startswith(".")]
     return []
 
 
@@ -223,11 +220,8 @@ class _Parent:
             return _stopped(needs)
         known = message["status"] in ("ok", "error", "interrupted")
         status = message["status"] if known else "error"
-        pieces = [
-            (kind, shorten(str(text), MAX_SHOWN))
-            for kind, text in message["pieces"][:20]
-            if kind in _KINDS
-        ]
+        shown = [(kind, str(text)) for kind, text in message["pieces"][:20] if kind in _KINDS]
+        pieces = [(kind, shorten(text, MAX_SHOWN)) for kind, text in shown]
         frames: Any = [
             [str(file), int(line), str(function), int(row)]
             for file, line, function, row in message["frames"][:1000]
@@ -370,13 +364,9 @@ class _Child:
                 lost.append(name)
             elif not needs:
                 needs = f"wanted to keep {name} ({encoded}), which is not plain data"
-        changed = [
-            change["name"]
-            for change in outcome.changes
-            if change["change"] in ("changed", "perhaps")
-            and change["name"] in self._before
-            and change["name"] not in made
-        ]
+        mutations = [each for each in outcome.changes if each["change"] in ("changed", "perhaps")]
+        names = [each["name"] for each in mutations]
+        changed = [name for name in names if name in self._before and name not in made]
         self._send(
             {
                 "op": "done",

@@ -85,10 +85,9 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 def _show_setting(name: str, value: str) -> str:
-    secret = name != "PWD" and (
-        looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
-    )
-    return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
+    secret = looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
+    hidden = secret and name != "PWD"
+    return f"{name}={'<hidden>' if hidden else _LOGIN.sub('<hidden>@', value)}"
 
 
 def _env(rest: str, caller: MagicContext) -> str | None:
@@ -127,11 +126,9 @@ def _who_ls(rest: str, caller: MagicContext) -> list[str]:
 
 def _whos(rest: str, caller: MagicContext) -> None:
     rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
-    for name, kind, summary in rows:
-        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
-    if not rows:
-        print("There are no variables.")
+    names, kinds = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    lines = (f"{name:<{names}}  {kind:<{kinds}}  {about}".rstrip() for name, kind, about in rows)
+    print("\n".join(lines) if rows else "There are no variables.")
 
 
 def _lsmagic(rest: str, caller: MagicContext) -> None:
@@ -200,9 +197,8 @@ class Reloader:
                 try:
                     _reload(module, path, namespace)
                 except Exception as error:  # raised by the module's code
-                    print(
-                        f"{name} has changed, but cannot be reloaded: {type(error).__name__}: {error}"
-                    )
+                    why = f"{type(error).__name__}: {error}"
+                    print(f"{name} has changed, but cannot be reloaded: {why}")
                 else:
                     print(f"{name} has changed and was reloaded")
 
@@ -211,12 +207,9 @@ class Reloader:
             if name == "__main__" or not is_module(module):
                 continue
             path = own_dict(module).get("__file__")
-            if (
-                type(path) is str
-                and path.endswith(".py")
-                and "site-packages" not in path
-                and not path.startswith((_STANDARD, OUR_FOLDER))
-            ):
+            if type(path) is not str or path.startswith((_STANDARD, OUR_FOLDER)):
+                continue
+            if path.endswith(".py") and "site-packages" not in path:
                 yield name, module, path
 
 
@@ -428,35 +421,23 @@ _ANY: dict[str, Command] = {"time": _time, "timeit": _timeit, "prun": _prun}
 LINE_COMMANDS: dict[str, Command] = {
     **_ANY,
     **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
-    **{
-        name: partial(_run_command, name)
-        for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
-    },
+    **{name: partial(_run_command, name) for name in "cat cp ls mkdir mv rm rmdir".split()},
     # A pager would wait for keys.
     "less": partial(_run_command, "cat"),
     "ll": partial(_run_command, "ls -l"),
     "man": partial(_run_command, "man -P cat"),
     "more": partial(_run_command, "cat"),
-    "aimport": _aimport,
-    "autoreload": _autoreload,
-    "cd": _cd,
-    "debug": _debug,
-    "env": _env,
+    **{
+        function.__name__[1:]: function
+        for function in (
+            *(_aimport, _autoreload, _cd, _debug, _env, _history, _load_ext, _lsmagic, _pip),
+            *(_pwd, _pylab, _run, _system, _who, _who_ls, _whos),
+        )
+    },
     "hist": _history,
-    "history": _history,
-    "load_ext": _load_ext,
-    "lsmagic": _lsmagic,
-    "pip": _pip,
-    "pwd": _pwd,
-    "pylab": _pylab,
     "reload_ext": _load_ext,
-    "run": _run,
     "set_env": _env,
     "sx": _system,
-    "system": _system,
-    "who": _who,
-    "who_ls": _who_ls,
-    "whos": _whos,
 }
 
 CELL_COMMANDS: dict[str, Command] = {

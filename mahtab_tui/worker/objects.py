@@ -223,9 +223,8 @@ def is_own_index(value: Any) -> bool:
     names = own_dict(value)
     if "_levels" in names:
         return all(map(is_own_index, names["_levels"]))
-    return is_one_of(value, "pandas", "RangeIndex") or is_from(
-        names.get("_data"), "numpy", "pandas"
-    )
+    is_range = is_one_of(value, "pandas", "RangeIndex")
+    return is_range or is_from(names.get("_data"), "numpy", "pandas")
 
 
 def is_own_type(dtype: Any) -> bool:
@@ -294,9 +293,8 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(seconds)
     if not results and not failures:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop)
-        )
+        ident = ctypes.c_ulong(thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Stop))
         thread.join(GRACE)
         raise TimeLimitError
     if failures:

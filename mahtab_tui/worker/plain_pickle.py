@@ -12,6 +12,7 @@ import pathlib
 import pickle
 import re
 import sys
+from functools import partial
 from typing import Any, Callable, NoReturn, Optional
 
 from .objects import name_of
@@ -73,6 +74,10 @@ def _encode_time(value: Any) -> tuple[Any, ...]:
     return type(value).__name__, text, value.tzinfo, value.fold
 
 
+def _decode_time(kind: Any, text: str, zone: Any, fold: int) -> Any:
+    return kind.fromisoformat(text).replace(tzinfo=zone, fold=fold)
+
+
 def _encode_default(value: Any) -> tuple[Any, ...] | None:
     factory = value.default_factory
     name = next((name for name, known in _FACTORIES.items() if known is factory), "")
@@ -101,12 +106,8 @@ _DECODE: dict[str, Callable[..., Any]] = {
     "Counter": lambda counts: collections.Counter(dict(counts)),
     "defaultdict": lambda name, values: collections.defaultdict(_FACTORIES.get(name), values),
     "date": datetime.date.fromisoformat,
-    "datetime": lambda text, zone, fold: datetime.datetime.fromisoformat(text).replace(
-        tzinfo=zone, fold=fold
-    ),
-    "time": lambda text, zone, fold: datetime.time.fromisoformat(text).replace(
-        tzinfo=zone, fold=fold
-    ),
+    "datetime": partial(_decode_time, datetime.datetime),
+    "time": partial(_decode_time, datetime.time),
     "timedelta": datetime.timedelta,
     "timezone": datetime.timezone,
     "zone": lambda key: late_import("zoneinfo").ZoneInfo(key),

@@ -185,20 +185,15 @@ def _cells(value: Any) -> list[Any]:
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             table = value.iloc[:_ROWS] if value.ndim == 2 else value.iloc[:_ROWS].to_frame()
             columns = [table.iloc[:, at] for at in range(min(table.shape[1], _COLUMNS))]
-            texts = [
-                item
-                for column in columns
-                if is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"
-                for item in column.tolist()
-            ]
-            return [*table.columns[:_COLUMNS].tolist(), *table.index.tolist(), *texts]
+            texts = [x for x in columns if is_own_type(x.dtype) and x.dtype.kind not in "bifcmM"]
+            items = itertools.chain(*(column.tolist() for column in texts))
+            return [*table.columns[:_COLUMNS].tolist(), *table.index.tolist(), *items]
         if is_one_of(value, "polars", "Series"):
             value = value.to_frame()
-        if is_one_of(value, "polars", "DataFrame"):
-            parts = value.slice(0, _ROWS).to_dict(as_series=False)
-            return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
-        if is_one_of(value, "pyarrow", "Table"):
-            parts = value.slice(0, _ROWS).to_pydict()
+        is_polars = is_one_of(value, "polars", "DataFrame")
+        if is_polars or is_one_of(value, "pyarrow", "Table"):
+            head = value.slice(0, _ROWS)
+            parts = head.to_dict(as_series=False) if is_polars else head.to_pydict()
             return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())

@@ -37,17 +37,15 @@ class Logged:
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
         attrs."""
-        return cast(
-            "list[dict[str, Any]]", own_module("search_log").unpack_events(self._load_log())
-        )
+        events: list[dict[str, Any]] = own_module("search_log").unpack_events(self._load_log())
+        return events
 
     @property
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        return cast(
-            "SearchCall | None", own_module("search_log").build_tree(self.log, self._contexts)
-        )
+        tree: SearchCall | None = own_module("search_log").build_tree(self.log, self._contexts)
+        return tree
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
@@ -314,12 +312,8 @@ class CallerTools:
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
     ) -> None:
         """Call a tool on its own thread, with arguments that hostile code may have chosen."""
-        thread = threading.Thread(
-            target=self._run,
-            args=(call, name, args, kwargs, done),
-            name=f"tool-{name}"[:60],
-            daemon=True,
-        )
+        job, label = (call, name, args, kwargs, done), f"tool-{name}"[:60]
+        thread = threading.Thread(target=self._run, args=job, name=label, daemon=True)
         with self._lock:
             if not self._ended:
                 self._running[call] = thread
@@ -329,9 +323,8 @@ class CallerTools:
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped)
-                )
+                ident = ctypes.c_ulong(thread.ident)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ToolStopped))
 
     def end(self) -> None:
         with self._lock:

@@ -29,11 +29,8 @@ class Picture(bytes):
 
     def show(self) -> None:
         """Show the picture in the transcript."""
-        displays.show(
-            displays.Display(
-                self.mime, late_import("base64").b64encode(self).decode(), repr(self) + "\n"
-            )
-        )
+        data = late_import("base64").b64encode(self).decode()
+        displays.show(displays.Display(self.mime, data, repr(self) + "\n"))
 
     def __repr__(self) -> str:
         return f"<picture {self.mime}, {len(self):,} bytes>"
@@ -56,14 +53,8 @@ class Server:
     """
 
     __slots__ = (
-        "__dict__",
-        "_about",
-        "_loader",
-        "_lock",
-        "_name",
-        "_origin",
-        "_revision",
-        "_wires",
+        *("__dict__", "_about", "_loader", "_lock"),
+        *("_name", "_origin", "_revision", "_wires"),
     )
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
@@ -99,10 +90,9 @@ class Server:
         return [name for name in list(self.__dict__) if name != "__doc__"]
 
     def __repr__(self) -> str:
-        tools = (
-            f"{len(self._wires):,} tools" if self._revision >= 0 else "starts when a tool is used"
-        )
-        return f"<MCP server {self._name}: {self._about}; {tools}>"
+        count = f"{len(self._wires):,} tools"
+        state = count if self._revision >= 0 else "starts when a tool is used"
+        return f"<MCP server {self._name}: {self._about}; {state}>"
 
     def __reduce__(self) -> Any:
         return server_named, (self._name,)

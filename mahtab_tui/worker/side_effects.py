@@ -18,12 +18,7 @@ Args = tuple[Any, ...]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
-_CACHES = (
-    "__pycache__",
-    f"{os.sep}.cache{os.sep}",
-    f"{os.sep}.config{os.sep}matplotlib",
-    f"{os.sep}.matplotlib",
-)
+_CACHES = ("__pycache__", "/.cache/", "/.config/matplotlib", "/.matplotlib")
 
 
 def _first(args: Args) -> str:

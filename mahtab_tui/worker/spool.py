@@ -119,9 +119,8 @@ class Spool:
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
         if start < end and sys.platform == "linux":
             self._library = self._library or ctypes.CDLL(None)
-            self._library.fallocate(
-                self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
-            )
+            hole = ctypes.c_int64(start), ctypes.c_int64(end - start)
+            self._library.fallocate(self.file, _PUNCH_HOLE, *hole)
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
@@ -248,13 +247,11 @@ class EventBacklog:
 
     def auto_answered_calls(self) -> list[int]:
         with self._lock:
-            return [
-                number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED
-            ]
+            return [id for id, call in self._calls.items() if call["name"] in AUTO_ANSWERED]
 
     def to_frame(self) -> Frame:
         with self._lock:
-            calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
+            calls = [call for call in self._calls.values() if call["name"] not in AUTO_ANSWERED]
             return {
                 "acknowledged": self._acknowledged,
                 "events": list(self._events),

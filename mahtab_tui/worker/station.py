@@ -482,9 +482,8 @@ class Station:
 
     def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
         self._wire = new
-        self._link.outgoing[:0] = (
-            json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
-        )
+        line = json.dumps({**answer, "received": self._link.received}) + "\n"
+        self._link.outgoing[:0] = line.encode()
 
     def _send_end(self, new: socket.socket) -> None:
         """Report the end to a connection that requested it, with data that no connected host

@@ -47,9 +47,8 @@ class _PathOfThread(threading.local):
             return None
         for finder in list(sys.meta_path):
             if finder is not self and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(
-                    name, self.path if finder is importlib.machinery.PathFinder else None, target
-                )
+                folders = self.path if finder is importlib.machinery.PathFinder else None
+                spec = finder.find_spec(name, folders, target)
                 if spec is not None:
                     return spec
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -114,9 +113,8 @@ def late_import(name: str) -> ModuleType:
     """Import a module that takes too long at the start (asyncio: 40 ms, 8 MiB)."""
     loaded = sys.modules.get(name)
     # Another thread may still be loading it.
-    if loaded is not None and not getattr(
-        getattr(loaded, "__spec__", None), "_initializing", False
-    ):
+    loading = getattr(getattr(loaded, "__spec__", None), "_initializing", False)
+    if loaded is not None and not loading:
         return loaded
     with importing_from(_PATH):
         return importlib.import_module(name)

@@ -341,9 +341,8 @@ def _arrow_type(dtype: Any) -> str:
 
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
-    shape = f"({', '.join(map(str, value.shape))}{',' if value.ndim == 1 else ''})"
     dtype = one_line(str(value.dtype), _ROW_WIDTH)
-    lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
+    lines = [f"{name}: {kind}, {dtype}, shape {value.shape}{_extent(value)}"]
     if not value.ndim:
         return [*lines, f"value: {_item(value.tolist())}"]
     if not value.size:
@@ -361,9 +360,7 @@ def _extent(value: Any) -> str:
         return ", all missing"
     numpy = sys.modules["numpy"]
     ends = (numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None))
-    first, last = (
-        number_text(float(each)) if kind == "f" else one_line(str(each)) for each in ends
-    )
+    first, last = (number_text(float(x)) if kind == "f" else one_line(str(x)) for x in ends)
     return f", min {first}, max {last}{_count_words(missing, ', ')}"
 
 

@@ -95,14 +95,8 @@ def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
 def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
     command = _fill_expressions(command, names)
     subprocess = late_import("subprocess")
-    done = subprocess.run(
-        command,
-        shell=True,
-        stdout=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-    )
+    pipes = {"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    done = subprocess.run(command, shell=True, text=True, errors="replace", **pipes)
     report_exit(done.returncode)
     return str(done.stdout).splitlines()
 
@@ -127,9 +121,8 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
-    return mark_as_text(
-        "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
-    )
+    numbers = range(first, last + 1)
+    return mark_as_text("\n".join(f"{number:>6}  {lines[number - 1]}" for number in numbers))
 
 
 def edit(path: str, old: str, new: str) -> None:
@@ -175,9 +168,8 @@ def create(name: str, content: str) -> None:
         raise FileExistsError(
             f"{name} already exists; change it with edit(path, old, new)"
         ) from None
-    print(
-        f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written"
-    )
+    count = content.count("\n") + (bool(content) and not content.endswith("\n"))
+    print(f"{name}: {count} lines written")
     _reload(name)
 
 
@@ -208,9 +200,8 @@ def _write(path: str, text: str, encoding: str) -> None:
         ) from None
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
-    handle, draft = late_import("tempfile").mkstemp(
-        dir=os.path.dirname(target), prefix=".", suffix=".draft"
-    )
+    folder = os.path.dirname(target)
+    handle, draft = late_import("tempfile").mkstemp(".draft", ".", folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -223,14 +214,9 @@ def _write(path: str, text: str, encoding: str) -> None:
 
 def _nearest(text: str, old: str) -> str:
     wanted = old.strip().split("\n")[0].strip()
-    lines = text.splitlines()
-    close = late_import("difflib").get_close_matches(
-        wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7
-    )
-    if not close:
-        return ""
-    number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])
-    return f" Line {number} is similar: {close[0]!r}"
+    lines = [line.strip() for line in text.splitlines()[:20000]]
+    close = late_import("difflib").get_close_matches(wanted, lines, n=1, cutoff=0.7)
+    return f" Line {lines.index(close[0]) + 1} is similar: {close[0]!r}" if close else ""
 
 
 def _reload(path: str) -> None:

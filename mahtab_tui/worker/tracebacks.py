@@ -96,14 +96,12 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     """Format a traceback. Calls the exception's `__str__`, which may fail."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     frames = list(described.stack)
-    first = next(
-        (index for index, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0
-    )
+    of_cells = [frame.filename.startswith(CELL) for frame in frames]
+    first = of_cells.index(True) if True in of_cells else 0
     described.stack[:] = frames[first:]  # without asyncio's frames above the cell
     for one in _linked_exceptions(described):
-        one.stack = _ShortStack(
-            frame for frame in one.stack if not frame.filename.startswith(OUR_FOLDER)
-        )
+        outside = (frame for frame in one.stack if not frame.filename.startswith(OUR_FOLDER))
+        one.stack = _ShortStack(outside)
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
         described.stack = _ShortStack(frame for frame in described.stack if not _is_library(frame))
@@ -182,9 +180,8 @@ def _format(described: traceback.TracebackException) -> Traceback:
         if marks := marked.findall(line):
             lines[number] = marked.sub("", line)
             found += [(known[int(index)], len(lines) - 1 - number) for index in marks]
-    return Traceback(
-        "\n".join(lines), [_frame(*index, row=row) for index, row in found[-_MOST_FRAMES:]]
-    )
+    shown = [_frame(*location, row=row) for location, row in found[-_MOST_FRAMES:]]
+    return Traceback("\n".join(lines), shown)
 
 
 def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:

@@ -77,10 +77,7 @@ def format_count(number: int, unit: str) -> str:
 def one_line(text: str, width: int = WIDTH) -> str:
     if len(text) <= width and text.isprintable():
         return text
-    cut = text[: width + 1]
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut
-    )
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: width + 1])
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
@@ -137,8 +134,7 @@ def _pandas(value: Any) -> str:
 
 
 def _array(value: Any) -> str:
-    shape = value.shape
-    return one_line(f"{value.dtype} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})")
+    return one_line(f"{value.dtype} {value.shape}")
 
 
 def _tensor(value: Any) -> str:

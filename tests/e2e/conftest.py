@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.terminal import Terminal
 
 Start = Callable[..., Terminal]
+Replay = Callable[..., str]
 in_two_sizes = pytest.mark.parametrize(
     "size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
 )
@@ -22,18 +23,15 @@ PROGRAM = [str(Path(sys.executable).with_name("mahtab-tui"))]
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
-    """Start the program quickly in an empty folder; it is ended with the test.
-
-    Without a command, file or model among the arguments, it has the demo model.
-    """
+    """Start the loaded program in an empty folder, with the demo model unless the arguments name a
+    command, a file or a model; the test's end kills it."""
     with starting(project, warm=True) as start:
         yield start
 
 
 @pytest.fixture
 def cold_start(project: Path) -> Iterator[Start]:
-    """As `start`, by the program's own file: for what is about the start, and for those who wait
-    for their child."""
+    """Start the installed command: for tests of the start, and of signals to a child process."""
     with starting(project, warm=False) as start:
         yield start
 
@@ -43,10 +41,11 @@ def starting(project: Path, *, warm: bool) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def start(
-            *arguments: str, columns: int = 120, lines: int = 40, env: dict[str, str] | None = None
+            *arguments: str, size: tuple[int, int] = (120, 40), env: dict[str, str] | None = None
         ) -> Terminal:
             named = "--model" in arguments or (arguments and not arguments[0].startswith("-"))
             argv = [*([] if warm else PROGRAM), *arguments, *([] if named else ["--model", "demo"])]
+            columns, lines = size
             return stack.enter_context(
                 Terminal(argv, columns=columns, lines=lines, cwd=project, env=env, warm=warm)
             )
@@ -55,9 +54,8 @@ def starting(project: Path, *, warm: bool) -> Iterator[Start]:
 
 
 @pytest.fixture
-def replay(project: Path) -> Callable[..., str]:
-    """Write a replay file of lines (texts, or dicts with more than a text); returns the model's
-    name."""
+def replay(project: Path) -> Replay:
+    """Write a replay file of answers (texts, or dicts with more fields); return its model name."""
 
     def write(*lines: str | dict[str, Any]) -> str:
         path = project / "replay.jsonl"

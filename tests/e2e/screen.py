@@ -1,4 +1,4 @@
-"""pyte's screen and parser, several times as fast: the same screen comes of the same bytes."""
+"""pyte's screen and parser, several times as fast, with the same result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Cells(dict[str, Char | None]):
 
 
 class Screen(pyte.Screen):
-    """Draws a piece of a line at once, and knows its lines as text."""
+    """Draws a piece of a line at once, and caches the text of its lines."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self._cells = functools.cache(_Cells)
@@ -42,9 +42,7 @@ class Screen(pyte.Screen):
             or modes.IRM in self.mode
             or self.charset
         ):
-            self.dirty.add(
-                max(self.cursor.y - 1, 0)
-            )  # an accent may go to the end of the line above
+            self.dirty.add(max(self.cursor.y - 1, 0))  # an accent may belong to the line above
             super().draw(data)
             return
         self.buffer[self.cursor.y].update(zip(range(x, x + len(data)), cells, strict=True))
@@ -64,7 +62,7 @@ class Screen(pyte.Screen):
 
 
 class Stream(pyte.ByteStream):
-    """Reads the usual control sequences at once."""
+    """Parses each of the usual control sequences at once."""
 
     def feed(self, data: bytes) -> None:  # type: ignore[override]
         text, at = self.utf8_decoder.decode(data), 0

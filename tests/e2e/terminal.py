@@ -1,4 +1,4 @@
-"""A program on a real pty, its screen kept by pyte."""
+"""A program on a real pty, whose screen pyte emulates."""
 
 from __future__ import annotations
 
@@ -38,12 +38,10 @@ KEYS = {
     **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in "abcdefghijklmnopqrstuvwxyz"},
 }
 DEADLINE = 60.0
-"""Seconds after which something awaited is held not to come."""
-
-
+"""Seconds to wait for something at most."""
 _UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upqS]|\x1b[_P][^\x1b]*\x1b\\")
-"""Sequences that pyte does not know and would show: queries for the keyboard protocol, for modes
-and limits, and graphics."""
+"""Sequences that pyte would show as text: queries of the keyboard protocol, modes and limits;
+graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
@@ -69,7 +67,7 @@ class Terminal:
         self._stream = Stream(self.screen)
         self.raw = bytearray()
         self.drawn = True
-        """Whether the screen is kept; without that reading is quicker than most programs write."""
+        """Whether pyte emulates the screen, which takes longer than most programs need to write."""
         self._unfinished = b""
         self.exit_code: int | None = None
         self._ended = False
@@ -113,7 +111,7 @@ class Terminal:
         return self.screen.text
 
     def pump(self, wait: float = 0.05) -> bool:
-        """Read what the program has drawn; False once it has ended."""
+        """Read what the program has drawn; return False once it has ended."""
         if self._ended or not select.select([self._fd], [], [], wait)[0]:
             return not self._ended
         try:
@@ -131,7 +129,9 @@ class Terminal:
         return True
 
     def wait(self, pattern: str) -> str:
-        """Wait until a regular expression is found on the screen; returns what matched."""
+        """Wait until a regular expression is found on the screen; return what matched."""
+        if not pattern:
+            return ""
         deadline = time.monotonic() + DEADLINE
         while (found := re.search(pattern, self.text)) is None:
             if not self.pump() or time.monotonic() > deadline:
@@ -151,47 +151,48 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
     def press_until(self, key: str, pattern: str, *, every: float = 4.0, asked: str = "") -> None:
-        """Press a key again and again until a regular expression is found: some rows ignore keys
-        when they have just appeared."""
+        """Press a key until a regular expression is found: some rows ignore the first keys."""
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
             if re.search(asked, self.text):
                 self.send(KEYS.get(key, key))
             again = time.monotonic() + every
-            while (
-                time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02)
-            ):
-                pass
+            while time.monotonic() < again and not re.search(pattern, self.text):
+                if not self.pump(0.02):
+                    break
             if time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
 
-    def send(self, data: str | bytes) -> None:
+    def send(self, data: str | bytes, seen: str = "") -> None:
         data = data.encode() if isinstance(data, str) else data
         while data:
             data = data[os.write(self._fd, data[:1024]) :]
             self.pump(0)
+        self.wait(seen)
 
-    def type(self, text: str) -> None:
+    def type(self, text: str, seen: str = "") -> None:
         for character in text:
             self.send(character)
             self.pump(0.002)
+        self.wait(seen)
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys: str, seen: str = "", gone: str = "") -> None:
         for key in keys:
             self.send(KEYS[key])
             self.pump(0.01)
+        self.wait(seen)
+        if gone:
+            self.wait_gone(gone)
 
     def enter(self, text: str, seen: str = "") -> None:
-        """Type a line, press Enter, and wait until a regular expression is found on the screen."""
         self.type(text)
-        self.press("enter")
-        self.wait(seen)
+        self.press("enter", seen=seen)
 
-    def paste(self, text: str) -> None:
-        self.send(f"\x1b[200~{text}\x1b[201~")
+    def paste(self, text: str, seen: str = "") -> None:
+        self.send(f"\x1b[200~{text}\x1b[201~", seen)
 
     def click(self, needle: str) -> None:
-        """Click on the last character of the first place where a text is shown."""
+        """Click on the last character of the first occurrence of a text."""
         for line, row in enumerate(self.screen.display):
             if (column_index := row.find(needle)) >= 0:
                 column = column_index + len(needle)
@@ -205,29 +206,32 @@ class Terminal:
         self.screen.resize(lines, columns)
         os.kill(self.pid, signal.SIGWINCH)
 
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal, and wait for the end as `wait_end` does."""
+        os.kill(self.pid, number)
+        return self.wait_end()
+
     def hang_up(self) -> int:
         os.close(self._fd)
         self._fd, self._ended = -1, True
         return self.wait_end()
 
     def wait_end(self) -> int:
-        """Wait until the program has ended; returns its exit code (negative: the signal)."""
+        """Wait until the program has ended; return its exit code (negative: the signal)."""
         deadline = time.monotonic() + DEADLINE
         while self._reap(block=False) is None:
             self.pump()
             if time.monotonic() > deadline:
                 raise AssertionError(f"The program has not ended. The screen:\n{self.text}")
-        until = (
-            time.monotonic() + 0.5
-        )  # what it has written last; a process that it leaves may keep the terminal open
+        # Read the last output; a process that it leaves behind may keep the terminal open.
+        until = time.monotonic() + 0.5
         while time.monotonic() < until and self.pump():
             pass
         assert self.exit_code is not None
         return self.exit_code
 
-    def leave(self) -> int:
-        """Ctrl+Q, and once more where it asks, later than a key that is held down comes again; as
-        `wait_end`."""
+    def leave(self) -> None:
+        """Quit without an error: press Ctrl+Q, and again if it asks, but not as if held down."""
         self.press("ctrl+q")
         pressed = time.monotonic()
         deadline = pressed + DEADLINE
@@ -236,7 +240,7 @@ class Terminal:
                 self.press("ctrl+q")
                 pressed = time.monotonic()
             self.pump(0.2)
-        return self.wait_end()
+        assert self.wait_end() == 0
 
     def _reap(self, *, block: bool) -> int | None:
         if self.exit_code is None and self._forked is not None:

@@ -1,13 +1,11 @@
-"""Answers and code that misbehave: the screen stays whole, and the session goes on."""
+"""Answers and code that misbehave: the screen stays whole, and the session continues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.e2e.conftest import Start, in_two_sizes
+from tests.e2e.conftest import Replay, Start, in_two_sizes
 from tests.e2e.terminal import Terminal
 
-# Answers that a model may give: none crashes, hides or disfigures anything.
+# Answers of a model: none crashes, hides or overwrites anything.
 
 HOSTILE = {
     "[/x] [@click=app.quit]press[/] [bold]not bold[/bold] the end": r"\[/x\] \[@click=app.quit\]press\[/\] \[bold\]not bold\[/bold\] the end",
@@ -24,12 +22,11 @@ HOSTILE = {
     "````text\n```python\nimport os\n```\n````\nthe end": "```python(?s:.*)import os(?s:.*)```(?s:.*)the end",
     "x" * 200_000 + " the end": "x{70}(?s:.*)the end",
 }
-"""Answers of a model, and the parts that must be visible; each has its number at its end."""
+"""Answers, and the parts that must be visible; "the end" becomes a number."""
 
 
 def is_whole(screen: Terminal) -> bool:
-    """Whether the header and the footer stand at their places, and every line between begins as a
-    line does."""
+    """Return whether the header is the first line and the footer the last one."""
     first, *_, last = screen.screen.display
     whole = first.startswith(" ◐ mahtab") and "kernel" in first
     return whole and last.startswith((" f2 Python / Ask", " f7 Answer"))
@@ -37,7 +34,7 @@ def is_whole(screen: Terminal) -> bool:
 
 @in_two_sizes
 def test_hostile_answer_is_shown_as_text(
-    start: Start, replay: Callable[..., str], size: tuple[int, int]
+    start: Start, replay: Replay, size: tuple[int, int]
 ) -> None:
     answers = [
         (words.replace("the end", f"end {number}."), seen.replace("the end", rf"end {number}\."))
@@ -46,10 +43,8 @@ def test_hostile_answer_is_shown_as_text(
     screen = start(
         "--model",
         replay(*(words for words, _ in answers), "All is well."),
-        columns=size[0],
-        lines=size[1],
-    )
-    screen.idle()
+        size=size,
+    ).idle()
     before = len(screen.raw)
     screen.press("f2")
     for _, seen in answers:
@@ -57,27 +52,16 @@ def test_hostile_answer_is_shown_as_text(
         assert is_whole(screen)
     screen.enter("again", "All is well.")
     drawn = bytes(screen.raw[before:])
-    for driving in (
-        b"\x1b]",
-        b"\x1bP",
-        b"\x1b_",
-        b"\x1bc",
-        b"\x1b[2J",
-        b"\x1b[?1049l",
-        b"\x07",
-        b"\x00",
-        "\x9b".encode(),
-        "\u202e".encode(),
-    ):
-        assert driving not in drawn
+    driving = "\x1b] \x1bP \x1b_ \x1bc \x1b[2J \x1b[?1049l \x07 \x00 \x9b \u202e".split(" ")
+    for sequence in driving:
+        assert sequence.encode() not in drawn
 
 
-def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., str]) -> None:
+def test_unclosed_code_is_shown_and_waits(start: Start, replay: Replay) -> None:
     screen = start(
         "--model",
         replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
-    )
-    screen.idle()
+    ).idle()
     screen.enter("`go", r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
     screen.press("f7")
@@ -88,8 +72,7 @@ def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., st
     assert "x = [1," in screen.text
 
 
-# Code that misbehaves: the screen stays whole, the session goes on, and what was typed meanwhile is
-# not lost.
+# Code that misbehaves: the screen stays whole, the session continues, and typed text is not lost.
 
 BAD = {
     "for i in range(1_000_000): print('line', i)\n": r"▌ line 999998\s(?s:.*)▌ line 999999\s",
@@ -107,25 +90,23 @@ BAD = {
     "import os; os.write(1, b'\\x1b]52;c;aGk=\\x07\\x1b[2J\\x1b]2;mine\\x07'); 'quiet ' 'end'": "▌ 'quiet end'",
     "import subprocess; subprocess.run(['sh', '-c', 'echo from a $0 > /dev/tty || echo no-$0'])": "▌ no-sh",
 }
-"""Code, and what of it is to be seen."""
+"""Code, and the output that must be visible."""
 
 
 def test_session_survives_bad_code(start: Start) -> None:
-    screen = start(columns=80, lines=24).idle()
+    screen = start(size=(80, 24)).idle()
     before = len(screen.raw)
     for number, (code, seen) in enumerate(BAD.items()):
-        screen.paste(code)
-        screen.wait("❯ [a-z]")
+        screen.paste(code, "❯ [a-z]")
         screen.press("enter")
         # Entered while the code runs, or just after it.
         screen.enter(f"'typed', {number} * 7", seen)
         screen.wait(rf"▌ \('typed', {number * 7}\)")
-        # It has ended: what runs stays when the transcript is cleared.
+        # Wait for the end: clearing the transcript leaves what runs.
         screen.wait(rf"you +<?[\d.]+ s [^\n]*\n ▌ 'typed', {number} \* 7")
         assert is_whole(screen)
         screen.resize(*((200, 50) if number % 2 else (80, 24)))
-        screen.press("ctrl+l")
-        screen.wait_gone(r"▌ \('typed'")
+        screen.press("ctrl+l", gone=r"▌ \('typed'")
     drawn = bytes(screen.raw[before:])
     assert b"\x1b]" not in drawn
     assert b"\x07" not in drawn
@@ -133,10 +114,9 @@ def test_session_survives_bad_code(start: Start) -> None:
 
 def test_loop_can_be_stopped_after_code_that_ignores_sigint(start: Start) -> None:
     screen = start().idle()
-    screen.enter("import signal; previous = signal.signal(signal.SIGINT, signal.SIG_IGN)")
-    screen.wait(r"previous +\w+")
+    screen.enter(
+        "import signal; previous = signal.signal(signal.SIGINT, signal.SIG_IGN)", r"previous +\w+"
+    )
     screen.enter("while True: pass")
-    screen.press("enter")
-    screen.wait("busy")
-    screen.press("escape")
-    screen.wait("KeyboardInterrupt")
+    screen.press("enter", seen="busy")
+    screen.press("escape", seen="KeyboardInterrupt")

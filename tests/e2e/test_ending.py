@@ -8,40 +8,26 @@ import sqlite3
 import stat
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.conftest import PROGRAM, Replay, Start
 from tests.e2e.terminal import Terminal
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.waiting import alive, wait_for
 from tests.warm import piped
 
-# A signal ends the program as it should, and leaves the terminal as it was.
+# Signals.
 
-ENDING = [
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGABRT,
-    signal.SIGALRM,
-    signal.SIGINT,
-]
+NAME = attrgetter("name")
+ENDING = [getattr(signal, f"SIG{name}") for name in "TERM HUP QUIT USR1 USR2 ABRT ALRM INT".split()]
 LEFT = [
-    b"\x1b[?1000l",
-    b"\x1b[?1003l",
-    b"\x1b[?1006l",
-    b"\x1b[?2004l",
-    b"\x1b[?1004l",
-    b"\x1b[?1049l",
-    b"\x1b[?25h",
-    b"\x1b[<u",
-    b"\x1b[?7h",
+    f"\x1b[{code}".encode()
+    for code in "?1000l ?1003l ?1006l ?2004l ?1004l ?1049l ?25h <u ?7h".split()
 ]
 """Sequences that turn off the mouse, pastes and focus as keys, the other screen and the keyboard
 protocol, and show the cursor."""
@@ -57,7 +43,7 @@ def read_to_end(terminal: Terminal) -> int:
     return terminal.wait_end()
 
 
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", ENDING, ids=NAME)
 def test_signal_ends_the_screen_and_restores_the_terminal(
     start: Start, home: Path, number: signal.Signals
 ) -> None:
@@ -67,8 +53,7 @@ def test_signal_ends_the_screen_and_restores_the_terminal(
     screen.enter("import os; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     screen.enter("import time; print('half' + ' said'); time.sleep(1000)", "half said")
-    screen.type("a draft of")
-    screen.wait("a draft of")
+    screen.type("a draft of", "a draft of")
     assert attributes(screen) != before
     at = len(screen.raw)
     os.kill(screen.pid, number)
@@ -84,8 +69,7 @@ def test_signal_ends_the_screen_and_restores_the_terminal(
     again = start("--continue")
     again.wait("half said")
     again.wait("busy")
-    again.press("up")
-    again.wait("❯ a draft of")
+    again.press("up", seen="❯ a draft of")
 
 
 def test_program_with_a_hanging_main_thread_is_ended_anyway(project: Path) -> None:
@@ -113,7 +97,7 @@ class Hanging(App):
 
     def on_key(self):
         pathlib.Path("hangs").touch()
-        hashlib.pbkdf2_hmac("sha512", b"a", b"b", 1_000_000_000)  # without the interpreter, and without an eye for signals
+        hashlib.pbkdf2_hmac("sha512", b"a", b"b", 1_000_000_000)  # runs no Python, so no signal handler
 
 app = Hanging()
 with SignalHandler(app):
@@ -121,7 +105,7 @@ with SignalHandler(app):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=NAME)
 def test_terminal_changes_by_a_borrowing_program_are_reverted(
     start: Start, project: Path, number: signal.Signals
 ) -> None:
@@ -132,18 +116,15 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
     screen.idle()
     screen.enter("open_in_editor('x.py')")
     lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
-    if number == signal.SIGKILL:  # it cannot put back what it has done
+    if number == signal.SIGKILL:  # it cannot restore the terminal
         os.kill(lent, number)
         screen.wait("exit code")
-        assert screen.leave() == 0
+        screen.leave()
         assert attributes(screen) == before
         return
     at = len(screen.raw)
-    os.kill(screen.pid, number)
-    assert screen.wait_end() == -number
-    assert b"\x1b" not in screen.raw[at:], (
-        "the screen of a program that goes on is not written over"
-    )
+    assert screen.kill(number) == -number
+    assert b"\x1b" not in screen.raw[at:], "the other program still has the screen"
     os.kill(lent, signal.SIGKILL)
 
 
@@ -155,8 +136,8 @@ time.sleep(1000)
 """
 
 
-# The terminal is closed: the program ends, what was said is there, and the kernel waits for the
-# next screen if it has work or variables.
+# A closed terminal: the program ends, the conversation is saved, and a kernel with a running cell
+# or variables waits for the next screen.
 
 
 @pytest.mark.parametrize(
@@ -178,12 +159,11 @@ def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
     again.wait("kept = 'words'")
     again.wait("Reattached to the running kernel")
     again.enter("print('still', os.getpid(), kept)", f"still {kernel} words")
-    assert again.leave() == 0
+    again.leave()
     wait_for(lambda: not alive(kernel))
 
 
-# An error in the screen itself: the exit code says so, the traceback is kept, and the person is
-# told how to go on.
+# A crash of the screen: an exit code, a saved traceback, and how to continue.
 
 _BREAK = """
 import sys
@@ -227,16 +207,13 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
         assert b"sk-secret-key" not in after
     (report,) = (home / ".mahtab" / "logs").glob("crash-*.txt")
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
-    report_text = report.read_text()
-    assert "LookupError" in report_text
-    assert "broken.py" in report_text
-    assert "\x1b" not in report_text
-    assert "sk-secret-key" not in report_text
+    text = report.read_text()
+    assert "LookupError" in text
+    assert "broken.py" in text
+    assert "\x1b" not in text
+    assert "sk-secret-key" not in text
     if where == TARGETS[0]:
-        with Terminal(
-            [str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"],
-            cwd=broken,
-        ) as screen:
+        with Terminal([*PROGRAM, "--model", "demo", "--continue"], cwd=broken) as screen:
             screen.wait("kept = 42")
 
 
@@ -256,15 +233,14 @@ def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, hom
     assert not list((home / ".mahtab").rglob("crash-*"))
 
 
-# However the program ends, none of its processes goes on, and no file stays that only it had use
-# for.
+# However the program ends, none of its processes and none of its temporary files is left.
 
 ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
 
 
 @pytest.fixture
 def temporary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for temporary files."""
+    """Create an empty folder for temporary files."""
     folder = project / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -273,7 +249,7 @@ def temporary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def claude(project: Path, install_claude: InstallClaude) -> Iterator[FakeClaude]:
-    """A `claude` that answers until it is interrupted; it is ended with the test."""
+    """Install a `claude` that answers until it is interrupted; the test's end kills it."""
     fake = install_claude("streams")
     yield fake
     for start in fake.starts:
@@ -286,9 +262,7 @@ def end(terminal: Terminal, how: str) -> None:
         terminal.hang_up()
     else:
         os.kill(terminal.pid, getattr(signal, how))
-        while terminal.pump():
-            pass
-        terminal.wait_end()
+        read_to_end(terminal)
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -312,7 +286,7 @@ def test_screen_leaves_nothing_behind(
     wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
     if how == "SIGKILL":  # what is left then is removed by the next start
         assert files() == [1, 1, 0]
-        start().wait("kernel .*idle")
+        start().idle()
         wait_for(
             lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir())
         )
@@ -334,11 +308,9 @@ def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     wait_for(lambda: not alive(child))
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=NAME)
 def test_a_question_without_a_screen_leaves_nothing_behind(
-    project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals
+    temporary: Path, claude: FakeClaude, number: signal.Signals
 ) -> None:
     with piped("ask", "hello", "--model", "claude") as program:
         program.stdin.close()
@@ -349,17 +321,17 @@ def test_a_question_without_a_screen_leaves_nothing_behind(
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=NAME)
 @pytest.mark.parametrize(
     "code",
     ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"],
     ids=["", "ignores interrupts"],
 )
 def test_child_of_a_cell_ends_with_a_question_without_a_screen(
-    project: Path, replay: Callable[..., str], code: str, number: signal.Signals
+    project: Path, replay: Replay, code: str, number: signal.Signals
 ) -> None:
-    start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "
-    model = replay(f"```python\n{start}pathlib.Path('new').rename('child'); {code}\n```")
+    start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid))"
+    model = replay(f"```python\n{start}; pathlib.Path('new').rename('child'); {code}\n```")
     with piped("ask", "go", "--model", model, "--approval", "auto") as program:
         program.stdin.close()
         wait_for((project / "child").exists)

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Replay, Start
 from tests.servers import configure, plain
-
-# Completion, help and habits in the real program.
 
 
 def test_completion_help_and_magics_work(start: Start) -> None:
     screen = start().idle()
     screen.enter("prices = {'first one': 1}", r"prices +dict")
-    screen.type("prices['")
-    screen.wait("first one +key")
+    screen.type("prices['", "first one +key")
     screen.press("tab")
-    screen.type("]")
-    screen.wait(r"❯ prices\['first one'\]")
-    screen.press("enter")
-    screen.wait(r"▌ 1\b")
+    screen.type("]", r"❯ prices\['first one'\]")
+    screen.press("enter", seen=r"▌ 1\b")
     screen.type("len(")
-    screen.send("\x1bh")
-    screen.wait("Return the number of items")
+    screen.send("\x1bh", "Return the number of items")
     screen.enter("Out)")
     screen.enter("%magic", "There is no %magic")
 
 
-# From an error to its source, also after the session is opened again.
+def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
+    screen = start(columns=200, lines=50).idle()
+    screen.enter("words = {'low': 'a tide', 'bad': chr(27) + '[2J'}", r"'low'  'a tide'")
+    assert "␛[2J" in screen.text or r"\x1b[2J" in screen.text
+    screen.enter("words['low'] = 'changed'", r"'low'  'changed'")
+    screen.enter(
+        "import pandas as pd; df = pd.DataFrame({'n': [1, 22], 't': ['x', None]})",
+        r"│ +22  –",
+    )
+    screen.press("ctrl+o")
+    screen.type("n")
+    screen.press_until("down", r"'low'  'changed'")
 
 
 def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, project: Path) -> None:
@@ -42,16 +46,13 @@ def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, proje
     first.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
     first.wait(r"2▸ +return a / b")
     first.type("q")
-    assert first.leave() == 0
+    first.leave()
     again = start("--continue").idle()
     again.press("ctrl+o")
     again.enter("t", "Run again")
     again.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
-    again.press("up")
-    again.wait(r"1▸ +import lib; lib\.divide\(1, 0\)")
+    again.press("up", seen=r"1▸ +import lib; lib\.divide\(1, 0\)")
 
-
-# Taking things out of the model's conversation, in a real terminal.
 
 KNOWS = {
     "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
@@ -60,29 +61,24 @@ KNOWS = {
 
 
 def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
-    start: Start, replay: Callable[..., str]
+    start: Start, replay: Replay
 ) -> None:
     screen = start("--model", replay(KNOWS)).idle()
     screen.enter("print('sec' + 'ret')", "▌ secret")
     screen.enter("fruit = 'pear'", r"\+ fruit str 'pear'")
     screen.click("▌ secret")
-    screen.press("ctrl+o")
-    screen.wait("tTRANSCRIPT")
-    screen.type("t")
-    screen.wait("▐")
-    screen.press("enter")
-    screen.wait("Run again")
-    screen.type("m")
-    screen.wait("hidden from the model")
-    screen.press("down", "enter")
-    screen.wait("R ↵ Replace")
+    screen.press("ctrl+o", seen="tTRANSCRIPT")
+    screen.type("t", "▐")
+    screen.press("enter", seen="Run again")
+    screen.type("m", "hidden from the model")
+    screen.press("down", "enter", seen="R ↵ Replace")
     screen.enter("R", "Enter replaces")
     screen.press(*["backspace"] * 5)
     screen.enter("apple'", "removed from the conversation")
     screen.wait(r"~ fruit str .*'apple'")
     screen.press("f2")
     screen.enter("what do you know?", "only of the apple")
-    assert screen.leave() == 0
+    screen.leave()
     again = start("--model", replay(KNOWS), "--continue")
     again.wait("Conversation restored")
     again.wait("hidden from the model")
@@ -90,16 +86,11 @@ def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     again.enter("`and now?", "has no matching answer left|only of the apple")
 
 
-# Keep or undo, in a real terminal.
-
-
 def block(code: str) -> str:
     return f"Let me do it.\n\n```python\n{code}\n```\n"
 
 
-def test_models_changes_are_undone_and_then_accepted(
-    start: Start, replay: Callable[..., str]
-) -> None:
+def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Replay) -> None:
     after_undo = {
         "text": "As you like.",
         "match": r"The person undid this code \(block 1\) after it had run: too many",
@@ -112,7 +103,7 @@ def test_models_changes_are_undone_and_then_accepted(
         block("open('x', 'w')"),
         "Not then.",
     )
-    screen = start("--model", model, "--approval", "review", columns=120, lines=35).idle()
+    screen = start("--model", model, "--approval", "review", size=(120, 35)).idle()
     screen.wait("review changes")
     screen.enter("items = [1, 2]", r"items\s+2 items\s+list")
     screen.enter("`add to it", "Keep or undo what cell 2 of replay changed")
@@ -128,31 +119,25 @@ def test_models_changes_are_undone_and_then_accepted(
     screen.enter("write", "Keep or undo what cell 4 of replay changed")
     screen.wait("Cannot be undone:")
     screen.wait("x: this file was opened for writing; it stays as it is now")
-    screen.press("f8")
-    screen.wait("auto-run")
-    screen.press("f8")
-    screen.wait("ask first")
+    screen.press("f8", seen="auto-run")
+    screen.press("f8", seen="ask first")
     screen.press("escape")
     screen.idle()
-    assert screen.leave() == 0
+    screen.leave()
 
 
-# An MCP server, from its line in the configuration to a value in the namespace, in a real terminal.
-
-
-@pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 def test_server_is_inspected_started_and_used(
-    start: Start, home: Path, columns: int, lines: int
+    start: Start, home: Path, size: tuple[int, int]
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
-    screen = start(columns=columns, lines=lines).idle()
+    screen = start(size=size).idle()
     screen.enter("`/mcp", "MCP servers")
     screen.wait(r"○ echo +not started")
     screen.send("\x12")  # Ctrl+R
     screen.wait("echo runs")
     screen.wait(r"● echo +running")
-    screen.press("escape")
-    screen.wait_gone("MCP servers")
+    screen.press("escape", gone="MCP servers")
     screen.type("`")
     screen.enter("print(echo.say(text='it ' + 'works'))", "it works")
-    assert screen.leave() == 0
+    screen.leave()

@@ -4,12 +4,11 @@ terminal, and for a pipe."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Replay, Start
 from tests.skills import write_skill
 from tests.warm import run_program
 
@@ -19,26 +18,19 @@ COMPLETE = {
     "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
     "match": "is_complete",
 }
+by_ask_and_query = pytest.mark.parametrize("how", ["ask", "--query"])
 CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
 
 
-@pytest.mark.parametrize(
-    "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
-)
-def test_pipe_gets_the_answer_unchanged(
-    project: Path, replay: Callable[..., str], how: list[str]
-) -> None:
-    done = run_program(*how, "--model", replay(ANSWER))
+@by_ask_and_query
+def test_pipe_gets_the_answer_unchanged(replay: Replay, how: str) -> None:
+    done = run_program(how, "what holds?", "--model", replay(ANSWER))
     assert (done.returncode, done.stdout) == (0, ANSWER.rstrip("\n") + "\n")
 
 
-@pytest.mark.parametrize(
-    "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
-)
-def test_terminal_gets_the_answer_rendered(
-    start: Start, replay: Callable[..., str], how: list[str]
-) -> None:
-    terminal = start(*how, "--model", replay(ANSWER), columns=80)
+@by_ask_and_query
+def test_terminal_gets_the_answer_rendered(start: Start, replay: Replay, how: str) -> None:
+    terminal = start(how, "what holds?", "--model", replay(ANSWER), size=(80, 40))
     assert terminal.wait_end() == 0
     assert "What holds" in terminal.text
     assert "• load_rows is first" in terminal.text
@@ -47,10 +39,8 @@ def test_terminal_gets_the_answer_rendered(
     assert "|---|" not in terminal.text
 
 
-def test_model_output_reaches_the_terminal_as_text_only(
-    start: Start, replay: Callable[..., str]
-) -> None:
-    terminal = start("ask", "x", "--model", replay(HOSTILE), columns=80)
+def test_model_output_reaches_the_terminal_as_text_only(start: Start, replay: Replay) -> None:
+    terminal = start("ask", "x", "--model", replay(HOSTILE), size=(80, 40))
     assert terminal.wait_end() == 0
     assert b"\x1b[2J" not in terminal.raw
     assert b"\x1b]" not in terminal.raw
@@ -58,18 +48,15 @@ def test_model_output_reaches_the_terminal_as_text_only(
     assert b"[red]x[/red]" in terminal.raw
 
 
-@pytest.mark.parametrize("how", [["ask", "where?"], ["--query", "where?"]], ids=["ask", "query"])
-def test_named_skills_and_source_are_used(
-    project: Path, replay: Callable[..., str], how: list[str]
-) -> None:
+@by_ask_and_query
+def test_named_skills_and_source_are_used(project: Path, replay: Replay, how: str) -> None:
     (project / "src").mkdir()
     (project / "src" / "app.py").write_text("def load_rows(): ...\n")
     (project / "outside.py").write_text("def no(): ...\n")
     write_skill(project / "team", "tidy", "Tidy up", "Put things away.")
     model = replay(CODE, COMPLETE, "There.")
-    done = run_program(
-        *how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src"
-    )
+    options = f"--model {model} --approval auto --skills-dir team --code-dir src".split()
+    done = run_program(how, "where?", *options)
     assert (done.returncode, done.stdout) == (0, "There.\n"), done.stderr
     assert (
         "app.py\n     1: def load_rows(): ...\n     1  def load_rows(): ...\nPut things away."
@@ -78,14 +65,12 @@ def test_named_skills_and_source_are_used(
     assert "outside" not in done.stderr.replace("is outside ", "")
 
 
-@pytest.mark.parametrize(
-    "how", [["ask", "how many?"], ["--query", "how many?"]], ids=["ask", "query"]
-)
+@by_ask_and_query
 def test_files_are_loaded_and_events_printed_as_json(
-    project: Path, replay: Callable[..., str], how: list[str]
+    project: Path, replay: Replay, how: str
 ) -> None:
     (project / "words.txt").write_text("one two")
-    done = run_program(*how, "--model", replay("Two."), "--load", "words.txt", "--json")
+    done = run_program(how, "how many?", "--model", replay("Two."), "--load", "words.txt", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, "")
     assert any("words" in event["text"] for event in events if event["tag"] == "user-repl-in")

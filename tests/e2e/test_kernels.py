@@ -1,4 +1,4 @@
-"""Kernels in a real terminal: started over, on another machine, Jupyter's."""
+"""Kernels in a real terminal: a reset, a kill, another interpreter or folder; remote and Jupyter's."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import shlex
 import venv
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.integration.jupyter import running_kernel
 from tests.integration.remote import Road
 from tests.manual import FOLDER
-
-# The kernel from the screen: start over, kill it, give it another interpreter, another working
-# directory.
 
 STUBBORN = """import time
 while True:
@@ -26,56 +25,41 @@ while True:
 
 def choose(screen: Terminal, words: str, title: str) -> None:
     """Choose a command in the palette."""
-    screen.press("ctrl+p")
-    screen.wait("Enter runs it")
-    screen.type(words)
-    screen.wait(rf"{words}\s+(?s:.*){title}")
+    screen.press("ctrl+p", seen="Enter runs it")
+    screen.type(words, rf"{words}\s+(?s:.*){title}")
     screen.press("enter")
 
 
 def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> None:
-    screen = start(columns=80, lines=24)
-    screen.wait("kernel +idle")
+    screen = start(size=(80, 24)).idle()
     screen.enter("x = 'a value'", "x str 'a value'")
     screen.type("'x' in globals()")
-    screen.press("f9")
-    screen.wait("Start over with an empty namespace")
-    screen.type("n")
-    screen.wait(r"x str 'a value'(?!(?s:.*)Start over)")
-    screen.press("enter")
-    screen.wait("▌ True")
+    screen.press("f9", seen="Start over with an empty namespace")
+    screen.type("n", r"x str 'a value'(?!(?s:.*)Start over)")
+    screen.press("enter", seen="▌ True")
     screen.type("'x' in globals()")
-    screen.press("f9")
-    screen.wait("Start over with an empty namespace")
-    screen.type("y")
-    screen.wait("Started a fresh kernel; its namespace is empty")
+    screen.press("f9", seen="Start over with an empty namespace")
+    screen.type("y", "Started a fresh kernel; its namespace is empty")
     screen.wait("x = 'a value'")
-    screen.press("enter")
-    screen.wait("▌ False")
+    screen.press("enter", seen="▌ False")
 
 
 def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
     for key in ("escape", "ctrl+c"):
-        screen = start(columns=80, lines=24)
-        screen.wait("kernel +idle")
-        screen.paste(STUBBORN)
-        screen.wait("'me'")
-        screen.press("enter")
-        screen.wait("busy")
-        screen.press(key)
-        screen.wait("not me")
+        screen = start(size=(80, 24)).idle()
+        screen.paste(STUBBORN, "'me'")
+        screen.press("enter", seen="busy")
+        screen.press(key, seen="not me")
         screen.press_until(key, r"Kill the kernel\?", every=1.5)
-        screen.type("y")
-        screen.wait("The kernel was killed")
-        screen.wait("kernel +idle")
+        screen.type("y", "The kernel was killed")
+        screen.idle()
         assert "not me" in screen.text
         screen.enter("6 * 7", "▌ 42")
 
 
 def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     venv.create(project / "other", symlinks=True, with_pip=False)
-    screen = start(columns=80, lines=24)
-    screen.wait("kernel +idle")
+    screen = start(size=(80, 24)).idle()
     screen.enter("x = 1", "x int 1")
     choose(screen, "interp", "Interpreter")
     screen.wait("Interpreter or virtual environment")
@@ -95,7 +79,7 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
     folder = project / "a folder"
     folder.mkdir()
     (folder / "mine.py").write_text("word = 'found'\n")
-    screen = start(columns=200, lines=50).idle()
+    screen = start(size=(200, 50)).idle()
     choose(screen, "working", "Working directory")
     screen.wait(r"Working directory(?s:.*)Enter accepts")
     screen.press("ctrl+u")
@@ -106,47 +90,44 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
     screen.enter("__import__('os').getcwd().endswith('a folder')", "▌ True")
 
 
-# A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
-# moves it.
+# Remote kernels.
 
 
-def address(road: Road) -> str:
-    return road.address.text
+@pytest.fixture
+def road(tmp_path: Path) -> Road:
+    folder = tmp_path / "road"
+    folder.mkdir()
+    return Road(folder)
 
 
-def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "road").mkdir()
-    road = Road(tmp_path / "road")
-    screen = start("--kernel", address(road), columns=140, lines=35).idle()
+def test_cell_continues_while_disconnected(start: Start, road: Road) -> None:
+    screen = start("--kernel", road.address.text, size=(140, 35)).idle()
     screen.wait(r"kernel .* on python")
-    (road.folder / "refuse").touch()
+    road.refuse()
     screen.enter(
         "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
     )
-    screen.press("enter")
-    screen.wait("line 3")
+    screen.press("enter", seen="line 3")
     road.break_wire()
     screen.wait(r"disconnected, trying again \(\d+ s\)")
-    (road.folder / "refuse").unlink()
+    road.accept()
     screen.wait("line 39")
     screen.idle()
     screen.enter("6 * 7", r"\b42\b")
-    assert screen.leave() == 0
+    screen.leave()
 
 
-def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "road").mkdir()
-    road = Road(tmp_path / "road")
-    screen = start(columns=140, lines=35).idle()
+def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, road: Road) -> None:
+    screen = start(size=(140, 35)).idle()
     screen.enter("here = 1")
     screen.type("`")
-    screen.enter(f"/kernel {address(road)}", r"kernel .* on python.*idle")
+    screen.enter(f"/kernel {road.address.text}", r"kernel .* on python.*idle")
     screen.enter("/kernel nowhere", "nowhere is not a kernel address")
     screen.enter("/kernel here", "Switched to this machine")
-    assert screen.leave() == 0
+    screen.leave()
 
 
-# The commands of the manual's page about Jupyter, as they stand there but for the name of the file.
+# Commands of the manual's page about Jupyter; only the name of the file differs.
 
 COMMANDS = [
     shlex.split(line, comments=True)[1:]
@@ -162,8 +143,9 @@ def test_each_command_runs_cells_in_its_kernel(start: Start, tmp_path: Path) -> 
         client.execute_interactive("theirs = 'of another program'", timeout=60)
         for option, name in COMMANDS:
             address = name if name == HERE else f"existing:{file}"
-            screen = start(option, address, "--model", "demo")
-            screen.wait("kernel .* idle")
-            screen.enter("'theirs' in globals(), 'ipykernel' in __import__('sys').modules")
-            screen.wait(rf"\({name == EXISTING}, True\)")
-            assert screen.leave() == 0
+            screen = start(option, address, "--model", "demo").idle()
+            screen.enter(
+                "'theirs' in globals(), 'ipykernel' in __import__('sys').modules",
+                rf"\({name == EXISTING}, True\)",
+            )
+            screen.leave()

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -35,7 +36,7 @@ def blocks(language: str) -> list[str]:
 
 
 SHELL = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
-"""The words of each line that is to be typed in a shell."""
+"""The words of each shell command."""
 
 
 def lines_of_program() -> list[list[str]]:
@@ -63,11 +64,8 @@ def test_demo_answers_questions_without_a_screen(project: Path, words: list[str]
     (project / "data.csv").write_text("id,price\n1,10\n2,\n3,30\n")
     (project / "notes.txt").write_text("one two three")
     piped = (project / words[1]).read_text() if words[0] == "cat" else ""
-    asked = [
-        *words[words.index("mahtab-tui") + 1 :],
-        *([] if "--model" in words else ["--model", "demo"]),
-    ]
-    done = run_program(*asked, stdin=piped)
+    model = [] if "--model" in words else ["--model", "demo"]
+    done = run_program(*words[words.index("mahtab-tui") + 1 :], *model, stdin=piped)
     assert done.returncode == 0, done.stderr
     assert ("stdin_text has 3 words" if piped else "1 of 3 rows have no price") in done.stdout
 
@@ -116,27 +114,19 @@ def test_documented_slash_commands_keys_and_settings_exist() -> None:
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
     assert named
     assert named <= slashes
-    bound = [
-        *(command.keys for command in COMMANDS),
-        *(command.keys for command in PANE_COMMANDS),
-        *(row.keys for row in PANE_KEYS),
-    ]
-    keys = {key for each in bound for key in re.split(", ?", each)}
+    bound: list[Any] = [*COMMANDS, *PANE_COMMANDS, *PANE_KEYS]
+    keys = {key for each in bound for key in re.split(", ?", each.keys)}
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
     assert chords <= keys
-    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {
-        "rlm_",
-        *Limits.__dataclass_fields__,
-        *ALIASES,
-    }
-    assert limits <= Settings.model_fields.keys()
+    settings = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT))
+    others = {"rlm_", *Limits.__dataclass_fields__, *ALIASES}
+    assert settings - others <= Settings.model_fields.keys()
 
 
 def test_every_builtin_function_is_documented() -> None:
-    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= set(
-        re.findall(r"`(\w+)`", PAGES["python"])
-    )
+    documented = set(re.findall(r"`(\w+)`", PAGES["python"]))
+    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= documented
 
 
 @pytest.mark.parametrize("topic", TABLES)
@@ -152,7 +142,7 @@ def test_every_page_is_a_topic_and_every_link_works() -> None:
             assert (folder / target).exists(), target
 
 
-def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
+def test_topic_is_printed_as_markdown_into_a_pipe() -> None:
     done = run_program("help", "models")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# Models\n")
@@ -161,13 +151,8 @@ def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
-@pytest.mark.parametrize(
-    ("word", "near"),
-    [("modles", "models"), ("zzz", "start, keys")],
-)
-def test_unknown_topic_gives_one_sentence_with_suggestions(
-    project: Path, word: str, near: str
-) -> None:
+@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("zzz", "start, keys")])
+def test_unknown_topic_gives_one_sentence_with_suggestions(word: str, near: str) -> None:
     done = run_program("help", word)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -178,7 +163,7 @@ def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) ->
     pager = project / "pager"
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\nread word < /dev/tty\n")
     pager.chmod(0o755)
-    screen = start("help", "keys", columns=80, lines=24, env={"PAGER": str(pager), "MANPAGER": ""})
+    screen = start("help", "keys", size=(80, 24), env={"PAGER": str(pager), "MANPAGER": ""})
     screen.wait("> .*Change the setting")
     screen.press("enter")
     assert screen.wait_end() == 0
@@ -194,7 +179,7 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
 
     made = next(block for block in blocks("sh") if "printf" in block).splitlines()[1]
     subprocess.run(made, shell=True, check=True, cwd=project)
-    screen = start("data.csv", "--model", "demo", columns=120, lines=45)
+    screen = start("data.csv", "--model", "demo", size=(120, 45))
     screen.wait(r"\+ data")
     screen.enter(written(1, "len(data)"), r"(?m)^ \S 3 ")
     screen.enter("`" + written(2, "how many rows have no price?"))
@@ -203,32 +188,20 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
     screen.wait("idle")
     screen.send("\x0f" + written(5, "n"))
     screen.press_until("enter", "Repr", asked="NAMESPACE")
-    screen.press("escape")
-    screen.wait("NAMESPACE")
+    screen.press("escape", seen="NAMESPACE")
     screen.enter("`" + written(6, "1 / 0"))
-    screen.wait(
-        r"ZeroDivisionError[\s\S]*Alt\+X asks"
-    )  # the traceback streams; the key is offered once the cell has ended
-    screen.send("\x1bx")
-    screen.wait("Explain the error of cell")
-    screen.press("enter")
-    screen.wait("The cell raised ZeroDivisionError")
+    screen.wait(r"ZeroDivisionError[\s\S]*Alt\+X asks")
+    screen.send("\x1bx", "Explain the error of cell")
+    screen.press("enter", seen="The cell raised ZeroDivisionError")
     screen.wait("idle")
-    screen.enter(
-        written(
-            7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'
-        )
-    )
-    screen.wait("RECURSION")
+    call = 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'
+    screen.enter(written(7, call), "RECURSION")
     screen.wait("lines with 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
     screen.press_until("enter", "Run again", asked="TRANSCRIPT")
-    screen.press("escape")
-    screen.wait_gone("Run again")
-    screen.press("f1")
-    screen.wait("type to search")
-    screen.press("escape")
-    screen.wait_gone("type to search")
-    assert screen.leave() == 0
+    screen.press("escape", gone="Run again")
+    screen.press("f1", seen="type to search")
+    screen.press("escape", gone="type to search")
+    screen.leave()
     assert written(10, "mahtab-tui --continue") in screen.text

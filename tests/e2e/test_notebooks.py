@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 from pathlib import Path
 
 import nbformat
@@ -15,8 +13,6 @@ from tests.e2e.conftest import Start
 from tests.notebooks import text_of, write
 from tests.waiting import wait_for
 from tests.warm import run_program
-
-# Notebooks on the screen: opened, run, saved, kept up to date.
 
 
 def made(project: Path, name: str = "it.ipynb") -> Path:
@@ -52,26 +48,21 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.send("\x1br")  # Alt+R on cell 3
     screen.wait(r"In 2 · you · cell 3 of the notebook")
     screen.wait("▌ 42")
-    screen.press("ctrl+q")
-    screen.wait("Leave\\? You would lose the unsaved changes of it.ipynb")
-    screen.press("escape")
-    screen.wait_gone("Leave")
+    screen.press("ctrl+q", seen="Leave\\? You would lose the unsaved changes of it.ipynb")
+    screen.press("escape", gone="Leave")
     screen.enter("/save", "Saved it.ipynb")
     saved = nbformat.read(path, as_version=4)
     assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
-    assert (saved.cells[1].id, saved.cells[1].metadata, saved.metadata.other) == (
-        "first",
-        {"tags": ["mine"]},
-        {"tool": 1},
-    )
-    assert screen.leave() == 0
+    assert (saved.cells[1].id, saved.cells[1].metadata) == ("first", {"tags": ["mine"]})
+    assert saved.metadata.other == {"tool": 1}
+    screen.leave()
 
     again = start("--continue").idle()
     again.wait(r"Cell 3 · notebook +ran as In 2")
     again.enter("/run to 3", r"In 4 · you · cell 3 of the notebook")
     again.enter("/save")
     wait_for(lambda: nbformat.read(path, as_version=4).cells[2].execution_count == 4)
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
@@ -82,8 +73,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen.wait(r"Cell 3 · notebook")
     screen.press("ctrl+o")
     screen.enter("t", "Run again")
-    screen.type("e")
-    screen.wait("Enter runs it as this cell of the notebook")
+    screen.type("e", "Enter runs it as this cell of the notebook")
     screen.press("ctrl+a")
     screen.enter("y = ", r"In 1 · you · cell [23] of the notebook")
     screen.wait("NameError")
@@ -93,7 +83,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen.wait(r"\(2\)\.ipynb\.")
     assert path.read_text() == theirs
     assert "y = x + 1" in sources(project / "it (2).ipynb")
-    assert screen.leave() == 0
+    screen.leave()
 
 
 @pytest.mark.parametrize("how", ["leave", "SIGTERM", "hangup"])
@@ -106,10 +96,9 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     wait_for(lambda: path.exists() and len(sources(path)) == 1)
     screen.enter("print('las' + 't')", "▌ last")
     if how == "leave":
-        assert screen.leave() == 0
+        screen.leave()
     elif how == "SIGTERM":
-        os.kill(screen.pid, signal.SIGTERM)
-        screen.wait_end()
+        screen.kill(signal.SIGTERM)
     else:
         screen.hang_up()
     made = nbformat.read(path, as_version=4)
@@ -118,7 +107,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     again = start("--continue").idle()
     again.enter("3 * 3")
     wait_for(lambda: sources(path)[2:] == ["3 * 3"])
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
@@ -127,13 +116,13 @@ def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     path = made(project)
     screen = start("it.ipynb", "--model", "demo").idle()
     screen.enter("/run to 2", r"In 1 · you · cell 2 of the notebook")
-    assert screen.leave() == 0
+    screen.leave()
     path.unlink()
     again = start("--continue")
     again.wait("The session's notebook cannot be opened. There is no file")
     again.idle()
     again.enter("/save", "This session has no notebook")
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) -> None:
@@ -144,14 +133,10 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
     screen.wait(r"tool +str")
     screen.enter("/run", r"twice +function")
     screen.enter("/save", "Saved tool.py")
-    assert screen.leave() == 0
+    screen.leave()
 
 
-# Exporting a session, from the screen and from the command line.
-
-
-def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program("export", *arguments)
+# Exports.
 
 
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
@@ -159,68 +144,58 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')", "are there")
     screen.enter("`/export it.md", "Exported 1 cell to it.md")
     screen.enter("/export it.md", "already exists. Replace it?")
-    screen.press("escape")
-    screen.wait_gone("Replace it")
+    screen.press("escape", gone="Replace it")
     screen.enter("/export numbers.py", "Exported 1 cell to numbers.py")
-    screen.enter("/export ~nobody-of-this-name/it.md")
-    screen.wait("cannot be written: No such file or directory.")
+    screen.enter(
+        "/export ~nobody-of-this-name/it.md", "cannot be written: No such file or directory."
+    )
     screen.enter("/export it.txt", "The file's extension sets its format")
-    assert screen.leave() == 0
+    screen.leave()
     assert "are there" in (project / "it.md").read_text()
     assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
 
-    assert run_export("-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
+    assert run_program("export", "-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
-    again = run_export("-o", "it.html")
-    assert (again.returncode, again.stderr) == (
-        1,
-        "mahtab-tui: it.html already exists. --force replaces it.\n",
-    )
-    assert run_export("-o", "it.html", "--force").returncode == 0
+    again = run_program("export", "-o", "it.html")
+    assert again.returncode == 1
+    assert again.stderr == "mahtab-tui: it.html already exists. --force replaces it.\n"
+    assert run_program("export", "-o", "it.html", "--force").returncode == 0
     for arguments, code, sentence in (
         ((), 2, "Name the output with -o; its extension sets the format."),
         (("-o", "x.txt"), 2, "Name the output with -o; its extension sets the format."),
         (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
         (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
     ):
-        failed = run_export(*arguments)
+        failed = run_program("export", *arguments)
         assert failed.returncode == code
         assert sentence in failed.stderr
         assert failed.stderr.count("\n") == 1
 
 
-# Saved sessions in a real terminal: searched, read and resumed.
-
-
-def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program("sessions", *arguments)
+# Saved sessions.
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
-    screen = start(columns=120, lines=40).idle()
+    screen = start().idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)", "many apples")
-    assert screen.leave() == 0
-    assert "harvest = 'ap' + 'ples'" in run_sessions().stdout
-    found = run_sessions("search", "many", "app")
+    screen.leave()
+    assert "harvest = 'ap' + 'ples'" in run_program("sessions").stdout
+    found = run_program("sessions", "search", "many", "app")
     assert (found.returncode, "many apples" in found.stdout) == (0, True)
-    nothing = run_sessions("search", "pears")
+    nothing = run_program("sessions", "search", "pears")
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
-    assert "needs a word" in run_sessions("search", "*").stderr
+    assert "needs a word" in run_program("sessions", "search", "*").stderr
     name = found.stdout[:8]
-    screen = start(columns=120, lines=40).idle()
+    screen = start().idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)", "here 1")
     screen.enter("/rename Another one", "This session is now called: Another one")
     screen.enter("/sessions", "2 in this folder")
     screen.wait("● .*Another one")
-    screen.send("many appl")
-    screen.wait("1 found in this folder")
-    screen.press("enter")
-    screen.wait(f"Switch to session {name}")
-    screen.press("y")
-    screen.wait("1 variable restored")
+    screen.send("many appl", "1 found in this folder")
+    screen.press("enter", seen=f"Switch to session {name}")
+    screen.press("y", seen="1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
     screen.enter("/sessions", "● .*harvest")
-    screen.press("escape")
-    screen.wait_gone("in this folder")
-    assert screen.leave() == 0
+    screen.press("escape", gone="in this folder")
+    screen.leave()

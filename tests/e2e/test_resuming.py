@@ -1,4 +1,4 @@
-"""Coming back to a session, its kernel and its variables."""
+"""Resuming a session, its kernel and its variables."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ import shutil
 import signal
 import sqlite3
 import venv
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Replay, Start
 from tests.e2e.terminal import Terminal
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for, waiting_kernels
 from tests.warm import run_program
 
-# Coming back to a session: also where its file is damaged, and where it is open in another
-# terminal.
+UNTIL_GO = "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+SLEEP = "import time; print('be' + 'gun'); time.sleep(1000)"
 
 
-def test_session_with_unreadable_records_is_resumed_without_them(
-    start: Start, project: Path, home: Path
-) -> None:
+def test_session_with_unreadable_records_is_resumed_without_them(start: Start, home: Path) -> None:
     screen = start().idle()
     for word in ("first", "second", "third"):
         screen.enter(f"print('the {word} ' + 'line')", f"the {word} line")
-    assert screen.leave() == 0
+    screen.leave()
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db", isolation_level=None)) as file:
         file.execute("update record set attrs = '{' where text like '%second%'")
         file.execute(
@@ -49,7 +46,7 @@ def test_session_with_unreadable_records_is_resumed_without_them(
 
 
 def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
-    start: Start, project: Path, home: Path
+    start: Start, home: Path
 ) -> None:
     store = home / ".mahtab" / "sessions.db"
     store.parent.mkdir()
@@ -57,54 +54,49 @@ def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     for command in (["--continue"], ["sessions"]):
         content = store.read_bytes()
         screen = start(*command)
-        while screen.pump():
-            pass
+        screen.wait_end()
         assert re.search(r"was\s+damaged;", screen.text)
         assert b"Traceback" not in screen.raw
         assert not store.exists()
         store.write_bytes(content)
     screen = start().idle()
     screen.enter("print('num' + 'ber one')")
-    screen.wait(
-        r"(?s)damaged;.*a new one was started"
-    )  # where its lines break depends on how long the folder's name is
+    screen.wait(r"(?s)damaged;.*a new one was started")
     screen.wait("number one")
-    assert screen.leave() == 0
+    screen.leave()
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
     start("--continue").wait("number one")
 
 
-def test_session_resumes_on_its_interpreter_or_reports_it_missing(
-    start: Start, project: Path
-) -> None:
+def test_session_resumes_on_its_interpreter_or_reports_it_missing(start: Start) -> None:
     for name in (".venv", "other"):
-        venv.create(project / name, symlinks=True, with_pip=False)
+        venv.create(name, symlinks=True, with_pip=False)
     screen = start("--python", "other").idle()
     screen.enter("import sys; 'on ' + sys.prefix[-5:]", "on other")
-    assert screen.leave() == 0
-    screen = start("--continue", columns=200).idle()
+    screen.leave()
+    screen = start("--continue", size=(200, 40)).idle()
     screen.enter("'again ' + __import__('sys').prefix[-5:]", "again other")
-    assert screen.leave() == 0
-    shutil.rmtree(project / "other")
-    screen = start("--continue", columns=200)
+    screen.leave()
+    shutil.rmtree("other")
+    screen = start("--continue", size=(200, 40))
     screen.wait(r"other/bin/python,(?s:.*)is gone(?s:.*)/kernel\s+lists\s+others")
     screen.enter("'still ' + 'works'", "still works")
 
 
 def opened(start: Start, *arguments: str) -> Terminal:
-    """A terminal in which a cell has run in a session."""
+    """Open a session and run one cell."""
     screen = start(*arguments).idle()
     screen.enter("print('in the ' + 'first'); kept = 1", "in the first")
     return screen
 
 
 def wait_until_shared() -> None:
-    """Until a session can be watched, which is a little after its first picture."""
+    """Wait until a session can be watched, which is after it is first drawn."""
     wait_for(lambda: "Running (" in run_program("sessions").stdout)
 
 
 def cells(home: Path) -> dict[str, list[str]]:
-    """Code that ran in each session, by its id."""
+    """Return the code that ran in each session, by its id."""
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
         rows = file.execute(
             "select session, json_extract(attrs, '$.cell') || ' ' || text from record where tag = 'user-repl-in' order by number"
@@ -124,7 +116,8 @@ def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) ->
     second.wait("This is now the session")
     second.enter("print('in the ' + 'fork')", "in the fork")
     first.enter("print('in the ' + 'first again')", "in the first again")
-    assert first.leave() == second.leave() == 0
+    first.leave()
+    second.leave()
     stored_cells = cells(home)
     (copy,) = stored_cells.keys() - {session}
     assert stored_cells[session] == [
@@ -137,17 +130,15 @@ def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) ->
     ]
 
 
-def test_session_open_in_another_terminal_is_watched_or_declined(
-    start: Start, home: Path, project: Path
-) -> None:
+def test_session_open_in_another_terminal_is_watched_or_declined(start: Start) -> None:
     first = opened(start)
     wait_until_shared()
-    listed = run_program("sessions").stdout
-    assert f"(open: process {first.pid} since" in listed
+    assert f"(open: process {first.pid} since" in run_program("sessions").stdout
+    unasked = run_program("--continue")
+    assert (unasked.returncode, unasked.stderr.count("\n")) == (2, 1), "no terminal, no question"
     second = start("--continue")
     second.wait("Choose w or f")
-    second.press("enter")
-    second.wait("was not changed")
+    second.press("enter", seen="was not changed")
     assert second.wait_end() == 1
     third = start("--continue")
     third.wait("Choose w or f")
@@ -155,7 +146,7 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
     third.wait("in the first")
     first.enter("print('and it ' + 'follows')")
     third.wait("and it follows")
-    assert third.leave() == 0
+    third.leave()
 
 
 def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
@@ -165,23 +156,10 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     assert "watch" not in second.text
 
 
-def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
-    opened(start)
-    done = run_program("--continue")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-
-
-def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
-    start: Start, project: Path
-) -> None:
+def test_resumed_session_is_watched_from_another_terminal_during_a_cell(start: Start) -> None:
     first = opened(start)
-    first.enter(
-        "import pathlib, time; print('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end')\n"
-    )
-    first.wait("begun")
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait_end()
+    first.enter(UNTIL_GO + "print('the ' + 'end')\n", r"begun \d")
+    first.kill()
     second = start("--continue")
     second.wait("is still running")
     wait_until_shared()
@@ -191,20 +169,15 @@ def test_resumed_session_is_watched_from_another_terminal_during_a_cell(
     watcher.wait("in the first")
     watcher.wait("begun")
     watcher.wait(r"kept\s+int\s+1")
-    (project / "go").touch()
+    Path("go").touch()
     watcher.wait("the end")
     second.wait("the end")
     watcher.type("q")
     assert watcher.wait_end() == 0
-    assert second.leave() == 0
+    second.leave()
 
 
-# A kernel outlives its screen, and the next screen of the session goes on with it.
-
-
-def killed(screen: Terminal) -> None:
-    os.kill(screen.pid, signal.SIGKILL)
-    screen.wait_end()
+# A kernel outlives its screen; the next screen of the session reattaches.
 
 
 def start_on(host: str, start: Start, folder: Path) -> Terminal:
@@ -217,66 +190,59 @@ def start_on(host: str, start: Start, folder: Path) -> Terminal:
 
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_cell_survives_a_killed_screen_and_its_output_appears_once(
-    start: Start, project: Path, tmp_path: Path, host: str
+    start: Start, tmp_path: Path, host: str
 ) -> None:
     screen = start_on(host, start, tmp_path)
     screen.enter("import os, time, pathlib; kept = 40; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     wait = "while not pathlib.Path('go').exists(): time.sleep(0.01)"
     screen.enter(
-        f"exec('''print('be' + 'gun')\n{wait}\nprint('mid' + 'dle')\nos.rename('go', 'gone')\n{wait}\nprint('the ' + 'end')''')"
+        f"exec('''print('be' + 'gun')\n{wait}\nprint('mid' + 'dle')\nos.rename('go', 'gone')\n{wait}\nprint('the ' + 'end')''')",
+        "begun",
     )
-    screen.wait("begun")
-    killed(screen)
-    (project / "go").touch()
-    wait_for((project / "gone").exists)
+    screen.kill()
+    Path("go").touch()
+    wait_for(Path("gone").exists)
     again = start("--continue")
     again.wait("middle")
     again.wait(r"Cell 2 is still running")
     again.wait("busy")
-    (project / "go").touch()
+    Path("go").touch()
     again.wait("the end")
     again.idle()
     assert [again.text.count(word) for word in ("begun", "middle", "the end")] == [1, 1, 1]
     again.enter("print(kept + 2, os.getpid())", f"42 {kernel}")
-    assert again.leave() == 0
+    again.leave()
     wait_for(lambda: not alive(kernel))
 
 
-def test_cell_that_ended_while_detached_shows_its_result(
-    start: Start, project: Path, home: Path
-) -> None:
+def test_cell_that_ended_while_detached_shows_its_result(start: Start, home: Path) -> None:
     screen = start().idle()
-    screen.enter(
-        "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 6 * 7\nmade, 'res' + 'ult'"
-    )
-    screen.wait("begun")
-    killed(screen)
-    (project / "go").touch()
+    screen.enter(UNTIL_GO + "made = 6 * 7\nmade, 'res' + 'ult'", "begun")
+    screen.kill()
+    Path("go").touch()
     again = start("--continue")
     again.wait(r"\(42, 'result'\)")
     again.wait(r"\+ made int")
     again.idle()
-    killed(again)
+    again.kill()
     wait_for(lambda: waiting_kernels(home))
-    third = start("--continue", columns=120, lines=35)
+    third = start("--continue", size=(120, 35))
     third.wait(r"\(42, 'result'\)")
     third.idle()
     third.wait(r"made\s+42\s+int\s+❯ 1")
-    assert third.text.count("'result')") == 1, "what is stored is not told again"
+    assert third.text.count("'result')") == 1, "a stored result is not shown again"
 
 
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_output_of_a_kernel_ending_while_detached_appears_once(
-    start: Start, project: Path, home: Path, tmp_path: Path, host: str
+    start: Start, home: Path, tmp_path: Path, host: str
 ) -> None:
     screen = start_on(host, start, tmp_path)
-    screen.enter(
-        "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
-    )
+    screen.enter(UNTIL_GO + "print('the ' + 'end', flush=True); os._exit(3)")
     kernel = int(screen.wait(r"begun \d+ ").split()[1])
-    killed(screen)
-    (project / "go").touch()
+    screen.kill()
+    Path("go").touch()
     wait_for(lambda: not alive(kernel) and not waiting_kernels(home))
     for _ in range(2):
         again = start("--continue")
@@ -284,19 +250,18 @@ def test_output_of_a_kernel_ending_while_detached_appears_once(
         again.wait("The kernel ended in cell 1 while no screen was open")
         again.idle()
         assert [again.text.count(word) for word in ("begun", "the end")] == [1, 1]
-        assert again.leave() == 0
+        again.leave()
     assert list((home / ".mahtab" / "run" / "kernels").iterdir()) == []
 
 
 def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
     screen = start().idle()
     screen.enter("name = input('your ' + 'name? ')", "your name")
-    killed(screen)
+    screen.kill()
     again = start("--continue")
     again.wait("your name")
     again.press_until("x", "x")
-    again.press("enter")
-    again.wait(r"\+ name str")
+    again.press("enter", seen=r"\+ name str")
 
 
 @pytest.mark.parametrize("hours", [12, 0])
@@ -304,7 +269,7 @@ def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int
     screen = start("--set", f"keep_kernel={hours}").idle()
     (kernel,) = waiting_kernels(home) or [0]
     assert bool(kernel) == bool(hours)
-    killed(screen)
+    screen.kill()
     wait_for(lambda: not waiting_kernels(home) and not (kernel and alive(kernel)))
 
 
@@ -314,18 +279,15 @@ def sessions(*arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
-    start: Start, project: Path, home: Path
-) -> None:
-    screen = start(columns=120, lines=35).idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
-    screen.press("ctrl+q")
-    screen.wait(
-        r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays"
+def test_quitting_offers_to_detach_the_cell_and_lists_show_it(start: Start, home: Path) -> None:
+    screen = start(size=(120, 35)).idle()
+    screen.enter(SLEEP, "begun")
+    screen.press(
+        "ctrl+q",
+        seen=r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays",
     )
-    screen.press("escape")
-    screen.wait_gone(r"Leave\?")
-    assert screen.leave() == 0
+    screen.press("escape", gone=r"Leave\?")
+    screen.leave()
     (kernel,) = waiting_kernels(home)
     listed = sessions()
     session = re.search(
@@ -341,7 +303,7 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     assert "no kernel" in sessions("stop", session[1], code=1)
     assert "in the background" not in sessions()
     (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
-    assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
+    assert left.read_bytes() == b"1\nbegun\n", "for the next screen"
     again = start("--resume", session[1])
     again.wait(r"begun\s")
     again.wait("The kernel ended in cell 1 while no screen was open")
@@ -349,18 +311,15 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
 
 def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
     screen = start().idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
+    screen.enter(SLEEP, "begun")
     (kernel,) = waiting_kernels(home)
-    screen.press("ctrl+q")
-    screen.wait(r"Leave\?")
+    screen.press("ctrl+q", seen=r"Leave\?")
     screen.press("ctrl+s")
     assert screen.wait_end() == 0
     wait_for(lambda: not alive(kernel))
 
 
-def test_kernel_with_a_screen_is_not_stopped_from_outside(
-    start: Start, project: Path, home: Path
-) -> None:
+def test_kernel_with_a_screen_is_not_stopped_from_outside(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter("n = 1", r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
@@ -368,38 +327,34 @@ def test_kernel_with_a_screen_is_not_stopped_from_outside(
     screen.enter("n + 1", r"\b2\b")
 
 
-def test_models_cell_ends_when_its_screen_is_gone(
-    start: Start, project: Path, replay: Callable[..., str]
-) -> None:
-    code = "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
+def test_models_cell_ends_when_its_screen_is_gone(start: Start, replay: Replay) -> None:
+    code = UNTIL_GO + "made = 'by the ' + 'model'\nprint(made)"
     model = replay(f"I wait.\n```python\n{code}\n```", "It has ended.")
     screen = start("--model", model, "--approval", "auto").idle()
     screen.press("f2")
     screen.enter("do it", r"begun\s")
-    killed(screen)
+    screen.kill()
     again = start("--model", model, "--continue")
     again.wait("Cell 1 is still running")
     again.wait("I wait")
-    (project / "go").touch()
+    Path("go").touch()
     again.wait(r"by the model\s")
     again.idle()
     again.wait(r"made\s+str")
     again.enter("made.upper()", "'BY THE MODEL'")
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
-    start: Start, project: Path, home: Path, tmp_path: Path
+    start: Start, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--kernel", road.address.text, columns=120, lines=35).idle()
-    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)", "begun")
-    screen.press("ctrl+q")
-    screen.wait(r"Leave\? A cell is running. · \^q again leaves it running")
-    screen.press("escape")
-    screen.wait_gone(r"Leave\?")
-    assert screen.leave() == 0
+    screen = start("--kernel", road.address.text, size=(120, 35)).idle()
+    screen.enter(SLEEP, "begun")
+    screen.press("ctrl+q", seen=r"Leave\? A cell is running. · \^q again leaves it running")
+    screen.press("escape", gone=r"Leave\?")
+    screen.leave()
     listed = sessions()
     found = re.search(r"(\w{8})  started \d+ s ago on python", listed)
     assert found is not None, listed
@@ -407,56 +362,51 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     assert "has a kernel in the background" in sessions("rm", "--yes", session, code=1)
     other = start()
     other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
-    assert other.leave() == 0
-    (road.folder / "refuse").touch()
-    away = start("--resume", session, columns=150)
+    other.leave()
+    road.refuse()
+    away = start("--resume", session, size=(150, 40))
     assert away.wait_end() == 1
     assert (
         f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
     )
-    (road.folder / "refuse").unlink()
+    road.accept()
     back = start("--resume", session)
     back.wait("Cell 1 is still running")
     back.wait("busy")
     back.press("ctrl+c")
     back.idle()
-    assert back.leave() == 0
+    back.leave()
     assert "in the background" not in sessions()
     wait_for(lambda: road.sockets() == [])
 
 
-# The variables of a session come back in a real terminal.
+# Saved variables.
 
 
-def is_saved(home: Path, what: str) -> bool:
-    """Whether the index of the session's variables mentions something."""
-    return any(
-        what in index.read_text()
-        for index in (home / ".mahtab" / "namespaces").glob("*/index.json")
-    )
+def is_saved(home: Path, word: str) -> bool:
+    """Return whether the index of the session's variables mentions a word."""
+    indexes = (home / ".mahtab" / "namespaces").glob("*/index.json")
+    return any(word in index.read_text() for index in indexes)
 
 
 def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
-    screen = start("--set", "keep_kernel=0", columns=120, lines=35).idle()
-    for code in (
-        "import socket; items = [1, 2]; sock = socket.socket()",
-        "add = lambda x: items.append(x)",
-    ):
-        screen.enter(code)
+    screen = start("--set", "keep_kernel=0", size=(120, 35)).idle()
+    screen.enter("import socket; items = [1, 2]; sock = socket.socket()")
+    screen.enter("add = lambda x: items.append(x)")
     wait_for(lambda: is_saved(home, '"add"'))
-    os.kill(screen.pid, signal.SIGKILL)
-    again = start("--continue", columns=120, lines=35)
+    screen.kill()
+    again = start("--continue", size=(120, 35))
     again.wait(r"3 variables restored, 1 not: sock \(a connection cannot be saved\)")
     again.wait(r"items\s+2 items\s+restored")
     again.wait(r"sock\s+a conn.*not kept")
     again.enter("add(40); items", r"\[1, 2, 40\]")
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
     screen = start().idle()
     screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
-    assert screen.leave() == 0
+    screen.leave()
     again = start("--continue")
     again.wait("1 variable restored")
     again.enter("print('al' + word)", "already")
@@ -465,7 +415,7 @@ def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
 def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
     screen = start("--set", "keep_namespace=false").idle()
     screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
-    assert screen.leave() == 0
+    screen.leave()
     assert not (home / ".mahtab" / "namespaces").exists()
     start("--continue").wait("variables were not")
 
@@ -481,10 +431,10 @@ def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> No
     screen.enter("print('al' + word)", "already")
 
 
-def test_session_is_deleted_after_confirmation(start: Start, home: Path, project: Path) -> None:
+def test_session_is_deleted_after_confirmation(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter("word = 'ready'; print('made ' + 'it')", "made it")
-    assert screen.leave() == 0
+    screen.leave()
     (folder,) = (home / ".mahtab" / "namespaces").glob("session-*")
     session = folder.name.partition("-")[2]
 

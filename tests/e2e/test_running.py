@@ -1,4 +1,4 @@
-"""Situations of a person while cells run: bars, the debugger, pasted blocks, and leaving."""
+"""While cells run: progress bars, the debugger, pasted blocks; quitting."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    retur
 
 @in_two_sizes
 def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1]).idle()
-    screen.paste(BAR)
-    screen.wait("sleep")
-    screen.press("enter")
-    screen.wait(r"100%\|.*40/40")
+    screen = start(size=size).idle()
+    screen.paste(BAR, "sleep")
+    screen.press("enter", seen=r"100%\|.*40/40")
     screen.idle()
     assert len(re.findall(r"\d+%\|", screen.text)) == 1
 
 
 @in_two_sizes
 def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1]).idle()
-    screen.paste(FUNCTION)
-    screen.wait("return c")
-    screen.press("enter")
-    screen.wait("f function")
+    screen = start(size=size).idle()
+    screen.paste(FUNCTION, "return c")
+    screen.press("enter", seen="f function")
     screen.enter("f(20)", r"-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
     screen.enter("p b", r"\(Pdb\) p b\s+│?[ \n]*▌ 21")
     screen.enter("n", "-> return c")
@@ -44,24 +40,22 @@ def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, in
 
 
 def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> None:
-    screen = start(columns=80, lines=24).idle()
+    screen = start(size=(80, 24)).idle()
     screen.paste(
-        "a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n"
+        "a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n",
+        r"❯ a = 20(?s:.*)print\('both', a \+ b\)",
     )
-    screen.wait(r"❯ a = 20(?s:.*)print\('both', a \+ b\)")
     assert "In 1" not in screen.text
-    screen.press("enter")
-    screen.wait(r"▌ ran 20\s+▌ both 41")
+    screen.press("enter", seen=r"▌ ran 20\s+▌ both 41")
     screen.wait(r"\+ a int 20 +\+ b int 21")
     assert "In 2" not in screen.text
 
 
 def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
-    screen = start("--set", "keep_namespace=false", columns=80, lines=24).idle()
+    screen = start("--set", "keep_namespace=false", size=(80, 24)).idle()
     screen.enter("kept = 'this'", r"\+ kept str 'this'")
-    screen.press("ctrl+q")
-    screen.wait("Leave\\? You would lose 1 name of the namespace")
-    assert screen.leave() == 0
+    screen.press("ctrl+q", seen="Leave\\? You would lose 1 name of the namespace")
+    screen.leave()
     farewell = re.search(
         rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw
     )
@@ -70,7 +64,7 @@ def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     assert f"mahtab-tui --continue here, or --resume {session}" in farewell[2].decode()
     again = start("--resume", session)
     again.wait("kept = 'this'")
-    assert again.leave() == 0
+    again.leave()
 
 
 def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
@@ -84,7 +78,7 @@ def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
 def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
     start: Start, size: tuple[int, int]
 ) -> None:
-    screen = start(columns=size[0], lines=size[1]).idle()
+    screen = start(size=size).idle()
     ruler = "import shutil; print('|' + '-' * (shutil.get_terminal_size().columns - 2) + '{0}|')"
     for number, change in enumerate(("", "resize", "hide")):
         if change == "resize":
@@ -92,6 +86,5 @@ def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
         elif change == "hide":
             screen.press("f3")
         screen.enter(ruler.format(number))
-        # One column more than there is: all but the closing bar stands in one row, as wide as the
-        # pane lets it be.
+        # One column too many: only the closing bar wraps.
         screen.wait(rf"▌ \|-+{number} [^\n]*\n[^\n]*▌ \| ")

@@ -1,4 +1,4 @@
-"""A search over a text too long to read: without a screen, and watched on one."""
+"""A search of a text that is too long to read, with and without a screen."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.conftest import PROGRAM, Replay, Start
 from tests.warm import run_program
 
+QUESTION = "Which requests timed out?"
 LINE = "2026-11-21T10:00:00Z INFO  request {:07d} served in 12 ms\n"
 FAILED = "2026-11-21T10:00:00Z ERROR request {:07d} timeout after 30 s\n"
 HAND_DOWN = {
@@ -27,7 +27,7 @@ PART = {"match": "List them", "text": "one of them"}
 
 @pytest.fixture
 def log(project: Path) -> Path:
-    """A log of 20 MB in which three requests timed out."""
+    """Write a log of 20 MB in which three requests timed out."""
     path = project / "server.log"
     with path.open("w") as file:
         for number in range(360_000):
@@ -40,19 +40,17 @@ def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]
 
 
 def test_answer_is_printed_alone_and_the_log_has_the_rest(
-    log: Path, project: Path, replay: Callable[..., str]
+    log: Path, project: Path, replay: Replay
 ) -> None:
     model = replay(PART, HAND_DOWN)
-    result = search(
-        "Which requests timed out?", str(log), "--model", model, "--log", "events.jsonl"
-    )
+    result = search(QUESTION, str(log), "--model", model, "--log", "events.jsonl")
     assert result.stdout == "one of them, one of them, one of them\n"
     lines = [json.loads(line) for line in (project / "events.jsonl").read_text().splitlines()]
     assert sum(line.get("attrs", {}).get("event") == "begin" for line in lines) == 4
     assert (project / "events.jsonl").stat().st_size < 20_000
 
 
-def test_piped_text_is_searched_and_every_event_is_one_line(replay: Callable[..., str]) -> None:
+def test_piped_text_is_searched_and_every_event_is_one_line(replay: Replay) -> None:
     model = replay("three")
     result = search("What is there?", "-", "--model", model, "--json", stdin="a\nb\nc\n")
     events: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
@@ -60,38 +58,33 @@ def test_piped_text_is_searched_and_every_event_is_one_line(replay: Callable[...
     assert events[-1]["text"] == "three"
 
 
-def test_exhausted_budget_gives_a_partial_answer(log: Path, replay: Callable[..., str]) -> None:
+def test_exhausted_budget_gives_a_partial_answer(log: Path, replay: Replay) -> None:
     model = replay(
         {"match": "Answer the query now", "text": "At least one."},
         {"text": "```python\nprint(peek(10))\n```", "repeat": True},
     )
-    result = search("Which requests timed out?", str(log), "--model", model, "--max-calls", "3")
+    result = search(QUESTION, str(log), "--model", model, "--max-calls", "3")
     assert result.returncode == 4, result.stderr
     assert result.stdout == "At least one.\n"
     assert "partial" in result.stderr
 
 
-def test_large_fan_out_is_refused_when_nobody_can_be_asked(
-    log: Path, replay: Callable[..., str]
-) -> None:
+def test_large_fan_out_is_refused_when_nobody_can_be_asked(log: Path, replay: Replay) -> None:
     ask = {
         "match": "Which requests timed out",
         "text": "```python\ntry:\n    rlm_map('List them', partition(300))\nexcept Exception as error:\n    FINAL(error)\n```",
     }
-    refused = search("Which requests timed out?", str(log), "--model", replay(ask))
+    refused = search(QUESTION, str(log), "--model", replay(ask))
     assert "300 parts" in refused.stdout
     many = {
         **ask,
-        "text": ask["text"].replace(
-            "rlm_map('List them', partition(300))",
-            "FINAL(len(rlm_map('List them', [str(n) for n in range(300)])))",
-        ),
+        "text": "```python\nFINAL(len(rlm_map('List them', [str(n) for n in range(300)])))\n```",
     }
-    agreed = search("Which requests timed out?", str(log), "--model", replay(PART, many), "--yes")
+    agreed = search(QUESTION, str(log), "--model", replay(PART, many), "--yes")
     assert agreed.stdout == "300\n", agreed.stderr
 
 
-def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[..., str]) -> None:
+def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Replay) -> None:
     model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
     command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]
     with subprocess.Popen(
@@ -117,7 +110,7 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[.
     ],
 )
 def test_missing_or_full_stream_does_not_crash(
-    replay: Callable[..., str], without: str, code: int, out: str, message: str
+    replay: Replay, without: str, code: int, out: str, message: str
 ) -> None:
     command = [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("three")]
     result = subprocess.run(
@@ -133,23 +126,18 @@ def test_missing_or_full_stream_does_not_crash(
     assert "Traceback" not in result.stderr
 
 
-def test_a_resumed_session_shows_its_searches(
-    start: Start, log: Path, replay: Callable[..., str]
-) -> None:
+def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: Replay) -> None:
     model = replay(PART, HAND_DOWN)
     first = start("--model", model).idle()
-    first.type(
-        "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
-    )
-    first.press("enter")
-    first.wait(r"✓ Which requests timed out")
-    first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
+    code = f"from pathlib import Path; answer = rlm({QUESTION!r}, Path('server.log'))"
+    first.enter(code, r"✓ Which requests timed out")
+    first.wait(r"\+ answer Answer")  # the cell has ended, so quitting asks nothing
     first.idle()
-    assert first.leave() == 0
+    first.leave()
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
 
 
-def test_limited_encoding_loses_no_answer(replay: Callable[..., str]) -> None:
+def test_limited_encoding_loses_no_answer(replay: Replay) -> None:
     result = subprocess.run(
         [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("drei Äpfel")],
         capture_output=True,

@@ -1,5 +1,4 @@
-"""The beginning: files that are opened, keys that are typed ahead, and wrong beginnings as one
-sentence."""
+"""The start: files to open, keys typed ahead, and one sentence for bad arguments."""
 
 from __future__ import annotations
 
@@ -9,93 +8,88 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import venv
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_notebook
 
-from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.conftest import PROGRAM, Replay, Start
 from tests.e2e.terminal import Terminal
 from tests.notebooks import text_of
+from tests.tables import rows
 from tests.warm import command
 
-# Wrong beginnings: one clear sentence and an exit code, never a traceback.
+# Bad arguments: one clear sentence and an exit code, never a traceback.
 
 
 def run(
     *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own
-    file."""
-    started = [*(PROGRAM if cold else command()), *arguments]
+    """Run the program without a terminal. cold: run the installed command."""
     return subprocess.run(
-        started,
+        [*(PROGRAM if cold else command()), *arguments],
         input=stdin,
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
         env={**os.environ, **(env or {})},
     )
 
 
-def write_replay(path: Path, *lines: object) -> str:
-    path.write_text(
-        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
-    )
-    return f"replay:{path}"
-
-
+_REFUSED = r"""
+watch | No session on a screen is of
+ask x --model nonsense | There is no model 'nonsense'
+ask x --model replay:missing.jsonl | missing.jsonl cannot be read
+ask x --model replay:broken.jsonl | broken.jsonl, line 2
+ask x --model claude | not on the PATH
+ask ' ' | Give a question
+ask x --model demo --set kernel=jupyter+http://hub?token=x | give jupyter:NAME or existing:CONNECTION.json.
+ask x --load none.csv | There is no file none.csv.
+ask x --model demo --load none.csv | There is no file none.csv.
+ask x --approval always | --approval: input should be 'ask', 'review' or 'auto'
+--model demo ask x | Give the options after the command
+--no-such-option | There is no option --no-such-option.
+docter | There is no file, folder or command docter. Did you mean doctor?
+none.csv --model demo | There is no file, folder or command none.csv.
+--load none.csv | There is no file none.csv.
+one two | Give only one folder to work in: one or two.
+data.csv --kernel ssh://host | data.csv is on this machine, but the kernel runs on another (ssh://host)
+--query x --continue | --query opens no screen
+--query x --load none.csv | There is no file none.csv
+--query ' ' | Give a question
+--query x doctor | Give the options after the command
+--json | --json works only with --query
+--no-store --continue | --no-store starts a session that is not saved: leave out --resume and --continue.
+--no-store --resume abc | leave out --resume and --continue.
+--no-store --query Why? | leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.
+none.ipynb | There is no file, folder or command none.ipynb.
+broken.ipynb | broken.ipynb is not a notebook: it is not valid JSON.
+old.ipynb | old.ipynb is not a notebook of version 4 of the format.
+it.ipynb more.md | Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.
+it.ipynb --notebook x.ipynb | Only one file can be opened as cells: it.ipynb or x.ipynb.
+--notebook x.py | --notebook writes a notebook: x.py must end in .ipynb.
+--notebook nowhere/x.ipynb | There is no folder nowhere for x.ipynb.
+--notebook broken.ipynb | broken.ipynb is not a notebook
+--notebook x.ipynb --no-store | --no-store saves nothing of the session: leave out --notebook.
+--notebook x.ipynb --query Why? | --query opens no screen: leave out
+sessions --notebook x.ipynb | There is no option --notebook.
+rlm 'only a question' | Give a question and a file
+rlm ' ' - | Give a question and a file
+rlm q missing.txt --model demo | missing.txt cannot be read
+rlm q - --model demo --max-turns 0 | --max-turns must be at least 1
+rlm q - --model no-such | There is no model
+rlm q - --model demo --sub-model replay:none.jsonl | none.jsonl cannot be read
+rlm q /dev/zero --model demo | /dev/zero is not a file
+rlm q - --model demo --log no/such/x.jsonl | x.jsonl cannot be written: No such file
+"""
 REFUSED = {
     "": 'This needs a terminal. Without one, use: mahtab-tui ask "question".',
-    "watch": "No session on a screen is of",
-    "ask x --model nonsense": "There is no model 'nonsense'",
-    "ask x --model replay:missing.jsonl": "missing.jsonl cannot be read",
-    "ask x --model replay:broken.jsonl": "broken.jsonl, line 2",
-    "ask x --model claude": "not on the PATH",
-    "ask ' '": "Give a question",
-    "ask x --model demo --set kernel=jupyter+http://hub?token=x": "give jupyter:NAME or existing:CONNECTION.json.",
-    "ask x --load none.csv": "There is no file none.csv.",
-    "ask x --model demo --load none.csv": "There is no file none.csv.",
-    "ask x --approval always": "--approval: input should be 'ask', 'review' or 'auto'",
-    "--model demo ask x": "Give the options after the command",
-    "--no-such-option": "There is no option --no-such-option.",
-    "docter": "There is no file, folder or command docter. Did you mean doctor?",
-    "none.csv --model demo": "There is no file, folder or command none.csv.",
-    "--load none.csv": "There is no file none.csv.",
-    "one two": "Give only one folder to work in: one or two.",
-    "data.csv --kernel ssh://host": "data.csv is on this machine, but the kernel runs on another (ssh://host)",
-    "--query x --continue": "--query opens no screen",
-    "--query x --load none.csv": "There is no file none.csv",
-    "--query ' '": "Give a question",
-    "--query x doctor": "Give the options after the command",
-    "--json": "--json works only with --query",
-    "--no-store --continue": "--no-store starts a session that is not saved: leave out --resume and --continue.",
-    "--no-store --resume abc": "leave out --resume and --continue.",
-    "--no-store --query Why?": "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
-    "none.ipynb": "There is no file, folder or command none.ipynb.",
-    "broken.ipynb": "broken.ipynb is not a notebook: it is not valid JSON.",
-    "old.ipynb": "old.ipynb is not a notebook of version 4 of the format.",
-    "it.ipynb more.md": "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
-    "it.ipynb --notebook x.ipynb": "Only one file can be opened as cells: it.ipynb or x.ipynb.",
-    "--notebook x.py": "--notebook writes a notebook: x.py must end in .ipynb.",
-    "--notebook nowhere/x.ipynb": "There is no folder nowhere for x.ipynb.",
     f"--notebook {'x' * 300}.ipynb": "is too long.",
-    "--notebook broken.ipynb": "broken.ipynb is not a notebook",
-    "--notebook x.ipynb --no-store": "--no-store saves nothing of the session: leave out --notebook.",
-    "--notebook x.ipynb --query Why?": "--query opens no screen: leave out",
-    "sessions --notebook x.ipynb": "There is no option --notebook.",
-    "rlm 'only a question'": "Give a question and a file",
-    "rlm ' ' -": "Give a question and a file",
-    "rlm q missing.txt --model demo": "missing.txt cannot be read",
-    "rlm q - --model demo --max-turns 0": "--max-turns must be at least 1",
-    "rlm q - --model no-such": "There is no model",
-    "rlm q - --model demo --sub-model replay:none.jsonl": "none.jsonl cannot be read",
-    "rlm q /dev/zero --model demo": "/dev/zero is not a file",
-    "rlm q - --model demo --log no/such/x.jsonl": "x.jsonl cannot be written: No such file",
+    **dict(rows(_REFUSED)),
 }
-"""Words after the program's name, and a part of the sentence that they lead to."""
+"""Arguments, and a part of the sentence that refuses them."""
 
 
 @pytest.mark.parametrize("words", REFUSED)
@@ -147,9 +141,7 @@ def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: 
     )
 
 
-def test_failing_startup_file_is_reported_and_the_question_answered(
-    project: Path, home: Path
-) -> None:
+def test_failing_startup_file_is_reported_and_the_question_answered(home: Path) -> None:
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "startup.py").write_text("made = 1\n1 / 0\n")
     done = run("ask", "which variables are there?", "--model", "demo")
@@ -176,45 +168,29 @@ def test_dumb_terminal_is_reported(cold_start: Start) -> None:
     assert screen.wait_end() == 2
 
 
-def test_question_without_a_screen_sets_the_exit_code(project: Path) -> None:
+def test_question_without_a_screen_sets_the_exit_code(replay: Replay) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
     complete = {
         "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
         "match": "is_complete",
     }
-    model = write_replay(project / "a.jsonl", code, complete, {"text": "It is 42."})
+    model = replay(code, complete, "It is 42.")
     answered = run("ask", "how much?", "--model", model, "--approval", "auto")
     assert (answered.returncode, answered.stdout) == (0, "It is 42.\n")
     assert ">>> print(6 * 7)\n42" in answered.stderr
-    refused = run(
-        "ask", "how much?", "--model", write_replay(project / "b.jsonl", code, {"text": "Not run."})
-    )
+    refused = run("ask", "how much?", "--model", replay(code, "Not run."))
     assert (refused.returncode, refused.stdout) == (3, "")
-    failed = run(
-        "ask",
-        "how much?",
-        "--model",
-        write_replay(project / "c.jsonl", {"error": "The service is down."}),
-    )
+    failed = run("ask", "how much?", "--model", replay({"error": "The service is down."}))
     assert failed.returncode == 1
     assert "The service is down." in failed.stderr
 
 
-def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -> None:
-    done = run(
-        "ask",
-        "how many words are in stdin_text?",
-        "--model",
-        "demo",
-        "--approval",
-        "auto",
-        "--json",
-        stdin="one two three",
-    )
+def test_every_line_of_json_is_an_event_and_stdin_is_a_variable() -> None:
+    options = "--model demo --approval auto --json".split()
+    done = run("ask", "how many words are in stdin_text?", *options, stdin="one two three")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any(
-        event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events
-    )
+    outputs = [event["text"] for event in events if event["tag"] == "assistant-repl-out"]
+    assert any("has 3 words" in output for output in outputs)
 
 
 def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
@@ -222,31 +198,28 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
     script.write_text(
         "from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\nimport signal\nprint('stops', signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)\n"
     )
-    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+    with Terminal([sys.executable, str(script)], cwd=project) as screen:
         screen.idle()
         screen.wait(r"mine\s+2 items\s+list")
         screen.enter("made = len(mine); mine.append(3)", r"made\s+int")
-        screen.press("ctrl+d")
-        screen.wait(r"made 2 \[1, 2, 3\]")
+        screen.press("ctrl+d", seen=r"made 2 \[1, 2, 3\]")
         screen.wait("stops True")
 
 
 def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
     with Terminal(
-        [str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"],
+        [sys.executable, "-i", "-m", "mahtab_tui"],
         cwd=project,
         env={"MAHTAB_MODEL": "demo"},
     ) as screen:
         screen.idle()
         screen.enter("made = 42", r"made\s+int")
         screen.enter(
-            "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
+            "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))",
+            r"\['made', 'run_repl', 'sys'\]",
         )
-        screen.wait(r"\['made', 'run_repl', 'sys'\]")
-        screen.press("ctrl+d")
-        screen.wait(">>> ")
-        screen.type("made + 1\n")
-        screen.wait(r"\b43\b")
+        screen.press("ctrl+d", seen=">>> ")
+        screen.type("made + 1\n", r"\b43\b")
 
 
 @pytest.mark.parametrize("command", [["--model", "demo"], ["sessions"]])
@@ -254,18 +227,12 @@ def test_deleted_folder_gives_one_sentence(project: Path, command: list[str]) ->
     gone = project / "gone"
     gone.mkdir()
     started = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *PROGRAM, *command]
-    done = subprocess.run(
-        started, cwd=gone, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (
-        2,
-        "mahtab-tui: The folder in which the program was started no longer exists.\n",
-    )
+    done = subprocess.run(started, cwd=gone, capture_output=True, text=True, timeout=60)
+    sentence = "mahtab-tui: The folder in which the program was started no longer exists.\n"
+    assert (done.returncode, done.stderr) == (2, sentence)
 
 
-def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
-    project: Path,
-) -> None:
+def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(project: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
     folder.mkdir()
     limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
@@ -273,27 +240,20 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
         screen.idle()
         screen.enter("6 * 7", r"\b42\b")
         screen.wait("The session continues")
-        assert screen.leave() == 0
+        screen.leave()
         assert b"Traceback" not in screen.raw
 
 
-@pytest.mark.parametrize(
-    ("started", "message"),
-    [
-        ("exec %s <&-", "This needs a terminal."),
-        ("exec %s <&- >&-", "This needs a terminal."),
-    ],
-)
-def test_missing_terminal_is_explained_in_a_sentence(
-    project: Path, started: str, message: str
-) -> None:
-    with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
-        screen.wait(message)
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
+def test_missing_terminal_is_explained_in_a_sentence(project: Path, closed: str) -> None:
+    command = ["bash", "-c", f'exec "{PROGRAM[0]}" --model demo {closed}']
+    with Terminal(command, cwd=project) as screen:
+        screen.wait("This needs a terminal.")
         assert screen.wait_end() == 2
         assert b"Traceback" not in screen.raw
 
 
-# Files and folders that the program is opened with.
+# Files and folders as arguments.
 
 ORDERS = "id,price\n1,10\n2,\n"
 
@@ -320,7 +280,7 @@ def test_folder_becomes_the_working_directory(start: Start, project: Path) -> No
     )
     screen = start("sales", "app.txt", "--model", "demo")
     screen.wait("mahtab +sales")
-    screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
+    screen.wait("config trust")  # the folder's project is not trusted
     screen.wait(r"app +str")
     screen.enter("import os; os.path.basename(os.getcwd())", "'sales'")
 
@@ -328,7 +288,7 @@ def test_folder_becomes_the_working_directory(start: Start, project: Path) -> No
 def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, project: Path) -> None:
     (project / "bad.json").write_text("{")
     (project / "blob.bin").write_bytes(bytes(range(256)))
-    screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
+    screen = start("bad.json", "blob.bin", "--model", "demo", size=(120, 60))
     screen.wait("bad.json could not be loaded: the cell above shows why")
     screen.wait("blob.bin is not a text file: blob is its path")
     screen.enter("6 * 7", "▌ 42")
@@ -338,7 +298,7 @@ def test_failed_import_gives_a_hint(start: Start, project: Path) -> None:
     venv.create(project / "plain", with_pip=False)
     venv.create(project / ".venv", with_pip=False)
     (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text("")
-    screen = start("--python", "plain", "--model", "demo", lines=24)
+    screen = start("--python", "plain", "--model", "demo", size=(120, 24))
     screen.wait(r"Model +demo: offline, canned rules\. Type /model")
     screen.enter("import sklearn", "This Python has no sklearn: %pip install scikit-learn")
     screen.enter("import numpy", r"\.venv has numpy: /python \.venv")
@@ -355,10 +315,10 @@ def test_opening_a_file_runs_nothing_in_its_folder(
     assert not (project / "ran").exists()
 
 
-# Keys that are typed before there is anything to see are not lost, and mean what they mean later.
+# Keys typed before the first screen are not lost, and mean what they mean later.
 
 STARTED = b"\x1b[?1004h"
-"""Sequence that is written once keys come to the program unchanged."""
+"""Sequence that the program writes once it receives keys unchanged."""
 
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
@@ -366,8 +326,7 @@ def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) 
     screen = cold_start()
     while drawn != "nothing" and STARTED not in screen.raw:
         assert screen.pump()
-    screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r")
-    screen.wait(r"▌ 42 ")
+    screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r", r"▌ 42 ")
     screen.wait("▌ inside ")
     screen.wait("▌ You  which variables are there")
 
@@ -395,8 +354,7 @@ def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: P
         "def and_more(self):\n    run(self)\n    os.write(2, b'\\x1b]52;c;aGFja2Vk\\x07late words\\n')\n"
         "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
     )
-    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+    with Terminal([sys.executable, str(script)], cwd=project) as screen:
         screen.idle()
-        screen.press("ctrl+d")
-        screen.wait("late words")
+        screen.press("ctrl+d", seen="late words")
         assert b"aGFja2Vk" not in screen.raw

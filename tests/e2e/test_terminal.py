@@ -7,18 +7,16 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import PROGRAM as INSTALLED_COMMAND
-from tests.e2e.conftest import Start, in_two_sizes
+from tests.e2e.conftest import Replay, Start, in_two_sizes
 from tests.e2e.terminal import DEADLINE, Terminal
 from tests.hostile import COPIED, HOSTILE
 
-# Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics
-# where it says that it has them.
+# Pictures use the terminal's own graphics if it reports them.
 
 QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
 CELL = "\x1b[6;20;10t"
@@ -30,7 +28,7 @@ CLEARED = rb"\x1b_Ga=d,d=A,"
 
 
 def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
-    """Wait until the program has sent something; returns where it ends."""
+    """Wait until the program has sent a sequence; return the offset of its end."""
     end = time.monotonic() + DEADLINE
     while not (found := re.compile(pattern).search(screen.raw, since)):
         assert time.monotonic() < end, f"{pattern!r} was not sent"
@@ -39,7 +37,7 @@ def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
 
 
 def with_picture(start: Start, **env: str) -> Terminal:
-    """The program with a picture in its transcript."""
+    """Start the program with a picture in its transcript."""
     screen = start(env=env)
     screen.wait("Python")
     screen.pump(0.5)
@@ -50,24 +48,18 @@ def with_picture(start: Start, **env: str) -> Terminal:
 
 def on_the_whole_screen(screen: Terminal) -> Terminal:
     screen.press("ctrl+o")
-    screen.type("t")
-    screen.wait("⏎ Actions")
-    screen.press("enter")
-    screen.wait("Run again")
-    screen.press("enter")
-    screen.wait("Picture of cell 1")
+    screen.type("t", "⏎ Actions")
+    screen.press("enter", seen="Run again")
+    screen.press("enter", seen="Picture of cell 1")
     screen.wait("30 × 20 pixels")
     return screen
 
 
 def back_in_the_editor(screen: Terminal) -> None:
-    """Go back, and see that nothing but what is typed now stands in the input."""
-    screen.press("escape")
-    screen.wait("⏎ Actions")
-    screen.press("ctrl+o")
-    screen.wait("e──")
-    screen.type("e")
-    screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
+    """Go back; the input contains only what is typed now."""
+    screen.press("escape", seen="⏎ Actions")
+    screen.press("ctrl+o", seen="e──")
+    screen.type("e", "Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("⏎ Actions")
     screen.enter("'ty' + 'ped'", "▌ 'typed'")
     assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
@@ -83,8 +75,7 @@ def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     screen.resize(100, 30)
     drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
     screen.wait("s Save")
-    screen.press("ctrl+s")
-    screen.wait("Save to the file")
+    screen.press("ctrl+s", seen="Save to the file")
     removed = sent(screen, REMOVED, drawn)
     screen.press("escape")
     drawn = sent(screen, KITTY_DRAWS, removed)
@@ -151,7 +142,7 @@ def test_half_blocks_are_used_without_graphics_support(
     assert b"\x1bP0" not in screen.raw
 
 
-# Programs that take the whole terminal, and give it back.
+# Programs that borrow the terminal.
 
 PROGRAM = """#!/usr/bin/env python3
 import pathlib, signal, sys
@@ -166,8 +157,8 @@ sys.exit(3)
 
 @pytest.fixture
 def path(project: Path) -> str:
-    """A PATH on which `vim`, `git` and `myedit` say that they have the terminal, and write the line
-    they read into x.py."""
+    """Return a PATH on which `vim`, `git` and `myedit` print that they have the terminal, and write
+    the line that they read into x.py."""
     folder = project / "bin"
     folder.mkdir()
     for name in ("vim", "git", "myedit"):
@@ -177,7 +168,7 @@ def path(project: Path) -> str:
 
 
 def is_alone(screen: Terminal) -> bool:
-    """Whether nothing of the application is on the screen."""
+    """Return whether the application shows nothing."""
     return not any(word in screen.text for word in ("mahtab", "TRANSCRIPT", "F1"))
 
 
@@ -185,26 +176,21 @@ def is_alone(screen: Terminal) -> bool:
 def test_program_borrows_the_terminal_and_returns_it(
     start: Start, project: Path, path: str, size: tuple[int, int]
 ) -> None:
-    screen = start(
-        columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
-    )
-    screen.idle()
+    screen = start(size=size, env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}).idle()
     screen.enter("print('shown', 'before')", "shown before")
-    for number, (code, program) in enumerate(
-        [
-            ("open_in_editor('x.py')", "myedit x.py"),
-            ("!vim x.py", "vim x.py"),
-            ("!git commit -v", "git commit -v"),
-        ],
-        start=1,
-    ):
+    codes = {
+        "open_in_editor('x.py')": "myedit x.py",
+        "!vim x.py": "vim x.py",
+        "!git commit -v": "git commit -v",
+    }
+    for number, (code, program) in enumerate(codes.items(), start=1):
         screen.enter(code, f"lent to {program}")
         assert is_alone(screen)
         screen.enter(f"line {number}", "exit code 3")
         screen.idle()
         screen.enter(f"'went on {number}'", rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
-    assert (project / "x.py").read_text().split() == "line 1 line 2 line 3".split()
-    assert screen.leave() == 0
+    assert (project / "x.py").read_text() == "line 1\nline 2\nline 3\n"
+    screen.leave()
 
 
 def test_draft_survives_while_a_program_has_the_terminal(
@@ -212,14 +198,12 @@ def test_draft_survives_while_a_program_has_the_terminal(
 ) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.paste(
-        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n"
+        "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n",
+        "system",
     )
-    screen.wait("system")
-    screen.press("enter")
-    screen.wait("busy")
+    screen.press("enter", seen="busy")
     screen.enter("!vim x.py", r"queued.*!vim")
-    screen.type("half a thought")
-    screen.wait("half a thought")
+    screen.type("half a thought", "half a thought")
     (project / "go").touch()
     screen.wait("lent to vim")
     assert "half a thought" not in screen.text
@@ -237,32 +221,31 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     editor.chmod(0o755)
     screen = start(env={"EDITOR": f"'{editor}'"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait(r"❯ print\(40 \+ 2")
+    screen.press("ctrl+g", seen=r"❯ print\(40 \+ 2")
     screen.enter(")", r"\b42\b")
 
 
-# Calling the person back to a window that they look away from.
+# The bell calls the user back to an unfocused window.
 
 AWAY, BACK = "\x1b[O", "\x1b[I"
-"""Reports of a terminal when its window loses the focus and gets it."""
+"""A terminal's reports that its window lost and got the focus."""
 
 
 def bells(screen: Terminal) -> int:
-    """Count the bells that the terminal was sent; a bell at the end of a sequence is none."""
+    """Count the bells that are not the end of a sequence."""
     return sum(
         map(bool, re.findall(rb"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)|(\x07)", bytes(screen.raw)))
     )
 
 
 def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
-    start: Start, replay: Callable[..., str]
+    start: Start, replay: Replay
 ) -> None:
     screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY)
     screen.enter("'short'", "▌ 'short'(?s:.*)▌ 'short'")
     assert bells(screen) == 0
-    # As long as it has to be; nothing here depends on how long it takes.
+    # Only cells of over 10 s ring.
     screen.enter("import time; time.sleep(10.01)", "busy")
     screen.wait(r"\+ time module")
     screen.idle()
@@ -271,7 +254,7 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     assert bells(screen) == 2
 
 
-# Sequences that a terminal should never send: the screen goes on, and nothing of them is typed.
+# Malformed sequences: the screen survives them and types nothing.
 
 MALFORMED = (
     "\x1b[1114112u",
@@ -299,7 +282,7 @@ def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None
     for sequence in MALFORMED:
         screen.send(sequence)
     screen.enter("'still', kept", r"▌ \('still', 42\)")
-    assert screen.leave() == 0
+    screen.leave()
 
 
 @pytest.mark.parametrize("sequence", FIVE_THOUSAND, ids=lambda sequence: repr(sequence[:6]))
@@ -307,14 +290,12 @@ def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequen
     screen = start()
     screen.wait("Python")
     screen.send(sequence)
-    screen.send("6 * 7")
-    screen.wait(r"6 \* 7")
-    screen.send("\r")  # by itself: on a busy machine it would come with the rest, as in a paste
+    screen.send("6 * 7", r"6 \* 7")
+    screen.send("\r")  # by itself, or a busy machine would take it for part of a paste
     screen.wait("▌ 42")
 
 
-# Names and texts that others chose come to the terminal as text only, by the screen and by every
-# command.
+# Names and texts of others reach the terminal as text only.
 
 _NAMES = [
     text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -330,7 +311,7 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
 def driven(raw: bytes) -> list[bytes]:
-    """Return bytes that could drive a terminal and are not the renderer's."""
+    """Return the control sequences that are not the renderer's."""
     rest = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
     return [
         rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)
@@ -346,7 +327,7 @@ def ended(screen: Terminal) -> bytes:
 
 @pytest.fixture
 def folder(project: Path) -> Path:
-    """A project whose name, settings, files and skills are hostile."""
+    """Create a project whose name, settings, files and skills are hostile."""
     texts = _NAMES
     target = project / "".join(texts[:12])[:60]
     target.mkdir()
@@ -367,33 +348,30 @@ def folder(project: Path) -> Path:
 
 
 _TEXT = "".join(_NAMES)[:2_000]
-_COMMANDS = [
-    ["config"],
-    ["config", "--set", f"model={_TEXT}"],
-    ["config", "set", _TEXT, _TEXT],
-    ["config", "unset", _TEXT],
-    ["config", "trust"],
-    ["sessions"],
-    ["skills", "list"],
-    ["skills", "show", _TEXT],
-    ["doctor"],
-    ["ask", _TEXT, "--model", "demo", "--approval", "auto"],
-    ["ask", _TEXT, "--model", _TEXT],
-    ["rlm", _TEXT, "hostile.txt", "--model", "demo", "--max-calls", "2"],
-    ["rlm", _TEXT, _TEXT, "--model", _TEXT],
-    ["watch", _TEXT],
-    [_TEXT],
-    [f"--{_TEXT}"],
-    ["--python", _TEXT, "--model", "demo", "--query", _TEXT],
-]
+_COMMANDS = """
+config
+config --set model=TEXT
+config set TEXT TEXT
+config unset TEXT
+config trust
+sessions
+skills list
+skills show TEXT
+doctor
+ask TEXT --model demo --approval auto
+ask TEXT --model TEXT
+rlm TEXT hostile.txt --model demo --max-calls 2
+rlm TEXT TEXT --model TEXT
+watch TEXT
+TEXT
+--TEXT
+--python TEXT --model demo --query TEXT
+"""
 
 
-@pytest.mark.parametrize(
-    "command",
-    _COMMANDS,
-    ids=lambda command: " ".join(word for word in command if word.isascii() and word.isprintable()),
-)
-def test_command_prints_hostile_names_as_text(folder: Path, command: list[str]) -> None:
+@pytest.mark.parametrize("line", _COMMANDS.strip().splitlines())
+def test_command_prints_hostile_names_as_text(folder: Path, line: str) -> None:
+    command = [word.replace("TEXT", _TEXT) for word in line.split()]
     with Terminal(command, cwd=folder, warm=True) as screen:
         screen.send("n\n")  # to what asks
         assert driven(ended(screen).replace(b"\r\x1b[K", b"")) == []
@@ -403,9 +381,9 @@ def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
     with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
         screen.wait("Python")
         screen.enter(
-            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names"
+            "import os; print(open('hostile.txt', newline='').read()); names = os.listdir(); names",
+            "names +list",
         )
-        screen.wait("names +list")
         screen.enter("raise ValueError(open('hostile.txt', newline='').read())", "ValueError")
         screen.press("f2")
         for slash in ("/skills", "/settings", "/cd", "/usage"):
@@ -428,16 +406,14 @@ def test_installed_command_filters_its_arguments(project: Path) -> None:
 def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
     screen = start(env={"EDITOR": "false"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g")
-    screen.wait("exit code 1")
+    screen.press("ctrl+g", seen="exit code 1")
     screen.wait(r"❯ print\(40")
 
 
 def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.enter("!vim", "lent to vim")
-    screen.press("ctrl+c")
-    screen.wait("interrupted")
+    screen.press("ctrl+c", seen="interrupted")
     assert is_alone(screen)
     screen.enter("x", "exit code 3")
     screen.enter("6 * 7", r"\b42\b")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+from typing import Any
 
-from langchain_core.messages import HumanMessage
-
-from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
+from mahtab_tui.agent.model_calls import ModelAnswer
 from mahtab_tui.llm.providers import get_llm
-from tests.services import Protocol, Reply, Service
+from tests.agents import read
+from tests.services import OLLAMA, Protocol, Reply, Service, refusing
 
 PATIENCE = 30.0
 
@@ -17,9 +16,12 @@ def ask(
     service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE
 ) -> ModelAnswer:
     service.replies = list(replies)
-    return read_answer(
-        get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event()
-    )
+    return read(get_llm(protocol.spec, timeout=timeout))
+
+
+def refuse(protocol: Protocol, status: int, message: str, **more: Any) -> Reply:
+    """An error in the protocol's form."""
+    return refusing(status, message, plain=protocol is OLLAMA, **more)
 
 
 def get_key(protocol: Protocol) -> str:

@@ -1,4 +1,4 @@
-"""Things of the host's that hostile code would like to reach, and telling whether it has."""
+"""Things of the host that hostile code would like to reach, and checks whether it has."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 
 SIZE = 48_611
-"""Bytes of the secret file: a number that stands nowhere else."""
+"""Bytes of the secret file: a number that occurs nowhere else."""
 
 _SHARED = 1_000_000 + os.getpid() % 1_000_000
-"""Bytes of shared memory: another number where tests run at the same time."""
+"""Bytes of shared memory: another number in each process that runs tests."""
 
 _VICTIM = """
 import ctypes, os, sys
@@ -28,28 +28,18 @@ for line in sys.stdin:
     print("alive", flush=True)
 """
 
-# What the code under test calls by number.
-_NUMBERS = {
-    "x86_64": {
-        "socket": 41, "connect": 42, "sendmsg": 46, "openat": 257, "ptrace": 101, "process_vm_readv": 310, "kill": 62, "execve": 59, "execveat": 322, "memfd_create": 319,
-        "unshare": 272, "mount": 165, "bpf": 321, "add_key": 248, "seccomp": 317, "prctl": 157, "tgkill": 234, "rt_sigqueueinfo": 129, "clone": 56, "perf_event_open": 298,
-        "userfaultfd": 323, "chroot": 161, "shmget": 29, "inotify_init1": 294, "name_to_handle_at": 303, "capset": 126, "setns": 308, "timerfd_create": 283,
-    },
-    "aarch64": {
-        "socket": 198, "connect": 203, "sendmsg": 211, "openat": 56, "ptrace": 117, "process_vm_readv": 270, "kill": 129, "execve": 221, "execveat": 281, "memfd_create": 279,
-        "unshare": 97, "mount": 40, "bpf": 280, "add_key": 217, "seccomp": 277, "prctl": 167, "tgkill": 131, "rt_sigqueueinfo": 138, "clone": 220, "perf_event_open": 241,
-        "userfaultfd": 282, "chroot": 51, "shmget": 194, "inotify_init1": 26, "name_to_handle_at": 264, "capset": 91, "setns": 268, "timerfd_create": 85,
-    },
-}  # fmt: skip
-_COMMON = {
-    "openat2": 437,
-    "io_uring_setup": 425,
-    "pidfd_open": 434,
-    "pidfd_send_signal": 424,
-    "pidfd_getfd": 438,
-    "clone3": 435,
-    "process_madvise": 440,
-}
+# System calls that the hostile code makes by number: on x86_64, and on aarch64.
+_NUMBERS = """
+socket 41 198, connect 42 203, sendmsg 46 211, openat 257 56, ptrace 101 117,
+process_vm_readv 310 270, kill 62 129, execve 59 221, execveat 322 281,
+memfd_create 319 279, unshare 272 97, mount 165 40, bpf 321 280, add_key 248 217,
+seccomp 317 277, prctl 157 167, tgkill 234 131, rt_sigqueueinfo 129 138, clone 56 220,
+perf_event_open 298 241, userfaultfd 323 282, chroot 161 51, shmget 29 194,
+inotify_init1 294 26, name_to_handle_at 303 264, capset 126 91, setns 308 268,
+timerfd_create 283 85
+"""
+_COMMON = {"openat2": 437, "io_uring_setup": 425, "pidfd_open": 434, "pidfd_send_signal": 424}
+_COMMON |= {"pidfd_getfd": 438, "clone3": 435, "process_madvise": 440}
 
 _TOOLS = """
 def library():
@@ -63,19 +53,13 @@ def call(name, *arguments):
     return library().syscall(ctypes.c_long(name if isinstance(name, int) else NUMBERS[name]), *given)
 """
 
-_HARMLESS_FILES = (
-    "/dev/null",
-    "socket:",
-    "pipe:",
-    "anon_inode:[eventpoll]",
-    "anon_inode:[eventfd]",
+_HARMLESS_FILES = tuple(
+    "/dev/null socket: pipe: anon_inode:[eventpoll] anon_inode:[eventfd]".split()
 )
 _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 
 class Canaries:
-    """One set of them; made by `canaries`."""
-
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.token = "canary-" + secrets.token_hex(8)
         self._folder = folder
@@ -96,7 +80,9 @@ class Canaries:
         stack.callback(signal.signal, signal.SIGUSR1, before)
 
     def prelude(self) -> str:
-        """Python that names all of it for the hostile code."""
+        """Return code that names all of them for the hostile code."""
+        column = ("x86_64", "aarch64").index(os.uname().machine)
+        calls = (line.split() for line in _NUMBERS.split(","))
         names = {
             "SECRET": str(self._secret),
             "FOLDER": str(self._folder),
@@ -112,15 +98,14 @@ class Canaries:
             "VICTIM": self._victim.pid,
             "ADDRESS": self._address,
             "DESCRIPTOR": self._descriptor,
-            "NUMBERS": {**_NUMBERS[os.uname().machine], **_COMMON},
+            "NUMBERS": {name: int(numbers[column]) for name, *numbers in calls} | _COMMON,
             "ENVIRONMENT": "CANARY",
             "SHARED": _SHARED,
         }
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
     def dead(self, output: str, pid: int | None) -> list[str]:
-        """Goals that were reached. output: all output of the code. pid: the process it ran in, while
-        that exists."""
+        """Return the goals that the code reached. pid: of its process, if that still exists."""
         found = [
             (self.token in output, "the secret came out"),
             (str(SIZE) in output, "the secret's size came out"),
@@ -149,38 +134,33 @@ class Canaries:
 
         self._abstract_name = secrets.token_hex(8)
         folder = self._folder
-        # Not 127.0.0.1: another test that runs at the same time may try a port there that was just
-        # free.
+        # Not 127.0.0.1, where another test may connect to a port that was free a moment ago.
         self._here = ".".join(map(str, (127, *(1 + each % 254 for each in secrets.token_bytes(3)))))
         here = (self._here, 0)
-        streams = [
+        unix = [str(folder / "datagram.sock"), "\0" + self._abstract_name]
+        self._streams = [
             bound(socket.SOCK_STREAM, socket.AF_INET, here),
             bound(socket.SOCK_STREAM, socket.AF_UNIX, str(folder / "stream.sock")),
         ]
-        for one in streams:
+        for one in self._streams:
             one.listen()
-        datagrams = [
+        self._datagrams = [
             bound(socket.SOCK_DGRAM, socket.AF_INET, here),
-            bound(socket.SOCK_DGRAM, socket.AF_UNIX, str(folder / "datagram.sock")),
-            bound(socket.SOCK_DGRAM, socket.AF_UNIX, "\0" + self._abstract_name),
+            *(bound(socket.SOCK_DGRAM, socket.AF_UNIX, address) for address in unix),
         ]
-        self._streams, self._datagrams = streams, datagrams
-        self._port, self._udp_port = streams[0].getsockname()[1], datagrams[0].getsockname()[1]
+        self._port = self._streams[0].getsockname()[1]
+        self._udp_port = self._datagrams[0].getsockname()[1]
         self._before = self._files()
 
     def _was_connected(self) -> bool:
         for one in self._streams:
-            try:
+            with suppress(BlockingIOError):
                 one.accept()[0].close()
-            except BlockingIOError:
-                continue
-            return True
+                return True
         for one in self._datagrams:
-            try:
+            with suppress(BlockingIOError):
                 one.recv(100)
-            except BlockingIOError:
-                continue
-            return True
+                return True
         return False
 
     def _start_victim(self) -> None:
@@ -201,7 +181,7 @@ class Canaries:
             self._victim.communicate()
 
     def _victim_state(self) -> object:
-        """Whether it lives, and what others can set of it."""
+        """Return "dead", or what other processes can set of it."""
         pid = self._victim.pid
         assert self._victim.stdin is not None
         assert self._victim.stdout is not None
@@ -227,16 +207,13 @@ class Canaries:
 
     @staticmethod
     def _system_v() -> str:
-        """Who has made shared memory; what others do with theirs meanwhile does not count."""
-        return "\n".join(
-            line
-            for line in Path("/proc/sysvipc/shm").read_text().splitlines()
-            if str(_SHARED) in line.split()
-        )
+        """Return the lines about our shared memory, not about that of other programs."""
+        lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+        return "\n".join(line for line in lines if str(_SHARED) in line.split())
 
     @staticmethod
     def _children(pid: int) -> list[int]:
-        """The processes of its session."""
+        """Return the other processes of its session."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != pid:
@@ -252,7 +229,7 @@ class Canaries:
     def _namespaces(pid: int) -> list[str]:
         try:
             return [os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES]
-        except OSError:  # it is over, or a plain user may not look at one that cannot be traced
+        except OSError:  # it has ended, or a plain user may not trace it
             return [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]
 
     @staticmethod
@@ -273,6 +250,6 @@ class Canaries:
 
 @contextmanager
 def canaries(folder: Path) -> Iterator[Canaries]:
-    """A set of canaries in an empty folder."""
+    """Set them up in an empty folder."""
     with ExitStack() as stack:
         yield Canaries(folder, stack)

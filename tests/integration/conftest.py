@@ -17,13 +17,11 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes, Text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
-from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
 from tests.integration.kernels import Cells, running
 from tests.integration.sandboxes import RecordingNode
-from tests.integration.sessions import Opened, OpenSession, Watched
+from tests.integration.sessions import Opened, OpenSession
 from tests.services import PROTOCOLS, Protocol, Service, serving
 
 
@@ -46,7 +44,7 @@ def desk(project: Path) -> Iterator[Desk]:
 def open_session(project: Path) -> Iterator[OpenSession]:
     """Open a session whose model answers with the given lines, or is another one; all are closed
     with the test."""
-    opened: list[Session] = []
+    opened: list[Opened] = []
 
     def open_it(
         *lines: str | dict[str, Any],
@@ -64,25 +62,19 @@ def open_session(project: Path) -> Iterator[OpenSession]:
             for line in lines or ("Nothing to say.",)
         ]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
-        store = Watched()
-        settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
-        kernel = ProcessKernel(undo_steps=undo_steps, keep=keep)
-        session = Session(
-            settings,
-            kernel,
-            HeadlessFrontend(),
-            store=store,
-            name="test",
+        it = Opened.make(
+            load_settings(model=model or f"replay:{path}", approval=approval, **more),
+            kernel=ProcessKernel(undo_steps=undo_steps, keep=keep),
             past=past,
             notebook=notebook,
         )
-        opened.append(session)
-        session.start()
-        return Opened(session, store)
+        opened.append(it)
+        it.session.start()
+        return it
 
     yield open_it
-    for session in opened:
-        session.close()
+    for it in opened:
+        it.session.close()
 
 
 @pytest.fixture

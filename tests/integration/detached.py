@@ -1,10 +1,14 @@
-"""Kernels that are left by one host and found by the next, here and elsewhere."""
+"""Kernels that one host detaches and the next one attaches, on this machine and on another."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
@@ -20,6 +24,14 @@ OPEN: list[ProcessKernel] = []
 ELSEWHERE: list[Address] = []
 
 
+@pytest.fixture
+def close_kernels() -> Iterator[None]:
+    yield
+    ELSEWHERE.clear()
+    while OPEN:
+        OPEN.pop().close()
+
+
 def no_answer(prompt: str, hidden: bool) -> None: ...
 
 
@@ -32,7 +44,7 @@ class Screen:
         keep: SaveTarget | None = None,
         answer: str = "",
     ) -> None:
-        """again: attach to the kernel that an earlier one has left. answer: to its calls."""
+        """again: attach to the kernel that an earlier one has detached. answer: to its calls."""
         self.host = RecordingHost()
         self.host.answer = lambda name, args: answer
         self.kernel = ProcessKernel(launcher=_launcher(again, hours), keep=keep, undo_steps=0)
@@ -83,12 +95,8 @@ class Screen:
 
 def _launcher(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
-        found = (
-            [attach_remote(noted, no_answer) for noted in noted_kernels(SESSION)]
-            if again
-            else [None]
-        )
-        return RemoteLauncher(ELSEWHERE[0], hours, SESSION, found[0])
+        station = attach_remote(noted_kernels(SESSION)[0], no_answer) if again else None
+        return RemoteLauncher(ELSEWHERE[0], hours, SESSION, station)
     waiting = attach(SESSION) if again else None
     assert (waiting is not None) == again
     return LocalDetachable(SESSION, hours, waiting)
@@ -97,11 +105,9 @@ def _launcher(again: bool, hours: float) -> Launcher:
 def holder_of(kernel: int) -> int:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == kernel and int(fields[1]) != kernel and int(process.name) != kernel:
-            found.append(int(process.name))
+        with suppress(OSError):
+            _, parent, group, *_ = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(group) == kernel and kernel not in (int(parent), int(process.name)):
+                found.append(int(process.name))
     (holder,) = found
     return holder

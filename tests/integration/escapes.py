@@ -1,6 +1,6 @@
 """Code that tries to get out of a sandbox, or to take it and the host down.
 
-The names in capitals, `call` and `library` come from `canaries.Canaries.prelude`.
+Names in capitals, `call` and `library` come from `Canaries.prelude`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ class Escape(NamedTuple):
     code: str
     seconds: float = 20.0
     works: bool = True
-    """Whether plain Python, unsandboxed and run by root, lets it through: then the canaries must
-    notice there. Not for what takes a machine down."""
+    """True if it succeeds in plain Python as root, so that the canaries must notice; False for
+    what takes a machine down."""
+
+
+def _sent(message: str) -> str:
+    """Return code that sends a message to the host itself. message: an expression."""
+    return f"import os, json\nb = json.dumps({message}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"
 
 
 _FILES = [
@@ -193,22 +198,22 @@ _SYSTEM = [
 ]  # fmt: skip
 
 _FORGED = [
-    Escape("answer forged", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'final', 'args': {'text': 'forged', 'spans': [[-5, 10**30]]}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("wild spans", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'touch', 'args': {'how': 'peek', 'spans': [[-5, 10**30], 'x', None]}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("wild call", "import os, json\nb = json.dumps({'op': 'call', 'id': 1, 'name': '__class__', 'args': {'query': {}, 'parts': 7}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("end forged", "import os, json\nb = json.dumps({'op': 'done', 'turn': 1, 'status': 'final', 'output': 'x' * 10**6, 'chars': -1}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("end without a turn", "import os, json\nb = json.dumps({'op': 'done', 'turn': 99, 'status': [], 'output': None, 'chars': 'x'}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
+    Escape("answer forged", _sent("{'op': 'tell', 'name': 'final', 'args': {'text': 'forged', 'spans': [[-5, 10**30]]}}")),
+    Escape("wild spans", _sent("{'op': 'tell', 'name': 'touch', 'args': {'how': 'peek', 'spans': [[-5, 10**30], 'x', None]}}")),
+    Escape("wild call", _sent("{'op': 'call', 'id': 1, 'name': '__class__', 'args': {'query': {}, 'parts': 7}}")),
+    Escape("end forged", _sent("{'op': 'done', 'turn': 1, 'status': 'final', 'output': 'x' * 10**6, 'chars': -1}")),
+    Escape("end without a turn", _sent("{'op': 'done', 'turn': 99, 'status': [], 'output': None, 'chars': 'x'}")),
     Escape("a length of 4 GiB", "import os\nos.write(3, b'\\xff' * 4 + b'x' * 1000)"),
     Escape("a long frame that never ends", "import os\nos.write(3, (60 * 2**20).to_bytes(4, 'big'))\nwhile True: os.write(3, b' ' * 65536)"),
     Escape("no JSON", "import os\nos.write(3, b'\\0\\0\\0\\x04xxxx')"),
     Escape("not an object", "import os\nos.write(3, b'\\0\\0\\0\\x04[{}]')"),
-    Escape("an unknown op", "import os, json\nb = json.dumps({'op': '__import__'}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
+    Escape("an unknown op", _sent("{'op': '__import__'}")),
     Escape("deep nesting", "import os\nb = b'{\"op\":' + b'[' * 10**6 + b']' * 10**6 + b'}'\nb = len(b).to_bytes(4, 'big') + b\nwhile b: b = b[os.write(3, b):]"),
     Escape("much memory out of few bytes", "import os\nb = b'{\"op\":\"tell\",\"name\":\"x\",\"args\":{\"a\":[' + b'{},' * 10**7 + b'1]}}'\nb = memoryview(len(b).to_bytes(4, 'big') + b)\nwhile b: b = b[os.write(3, b):]"),
     Escape("a call's number twice", "import os, json\nb = json.dumps({'op': 'call', 'id': 5, 'name': 'wait', 'args': {}}).encode()\nos.write(3, (len(b).to_bytes(4, 'big') + b) * 2)"),
     Escape("a flood of messages", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'touch', 'args': {}}).encode()\nb = (len(b).to_bytes(4, 'big') + b) * 1000\nwhile True: os.write(3, b)"),
     Escape("a flood of calls", "import os, json, itertools\nfor n in itertools.count(1):\n    b = json.dumps({'op': 'call', 'id': n, 'name': 'wait', 'args': {}}).encode()\n    os.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("half characters", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'final', 'args': {'text': '\\ud800', 'spans': []}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
+    Escape("half characters", _sent("{'op': 'tell', 'name': 'final', 'args': {'text': '\\ud800', 'spans': []}}")),
     Escape("half a frame", "import os\nos.write(3, b'\\0\\0\\x10\\0{')", 0.3),
     Escape("ready again, refused", "import os\nfor b in (b'{\"op\":\"ready\"}', b'{\"op\":\"refused\",\"why\":7}'): os.write(3, len(b).to_bytes(4, 'big') + b)"),
 ]  # fmt: skip
@@ -255,12 +260,11 @@ _EXHAUSTION = [
 
 ESCAPES = [*_FILES, *_ENVIRONMENT, *_NETWORK, *_PROCESSES, *_OTHERS, *_SYSTEM]
 
-ATTACKS = [*(one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION])]
+ATTACKS = [one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION]]
 
 
 def some_quick(escapes: Iterable[Escape]) -> list[Any]:
-    """Parameters of a test: a fifth of them, of each kind some, is for every run; all are tried by
-    the slow tests."""
+    """Return parameters for a test; four of five are slow."""
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else [])
         for n, one in enumerate(escapes)

@@ -1,11 +1,14 @@
-"""Looking inside the objects of a real kernel."""
+"""Inspects objects of a real kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from mahtab_tui.kernel.inspector_client import (
+    ColumnStatistics,
+    InspectedObject,
     InspectorClient,
     ObjectPath,
     TableArrangement,
@@ -13,7 +16,7 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 
 TRAP = """
 touched = []
@@ -24,7 +27,7 @@ def trap(name):
         raise SystemExit(name)
     return touch
 """
-"""Code for classes that must not run: a trap notes its name in ``touched``, and ends the cell."""
+"""Methods that must not run: a trap notes its name in ``touched`` and ends the cell."""
 
 
 class Looking:
@@ -35,6 +38,15 @@ class Looking:
     def run(self, code: str) -> None:
         result = self.cells.run(code)
         assert result.status is Status.OK, result.output
+
+    def open(self, name: str, *steps: Any) -> InspectedObject:
+        return self.look.open((*named(name), *steps))
+
+    def figures(self, name: str, column: int | None = None) -> ColumnStatistics:
+        """Return statistics of a column, or of a whole array."""
+        if column is None:
+            return self.look.array_figures(named(name))
+        return self.look.figures(named(name), column)
 
     def table(
         self,
@@ -58,10 +70,5 @@ def named(name: str) -> ObjectPath:
 
 @contextmanager
 def looking(undo_steps: int = 20) -> Iterator[Looking]:
-    host = RecordingHost()
-    kernel = ProcessKernel(undo_steps=undo_steps)
-    kernel.start(host)
-    try:
-        yield Looking(Cells(kernel, host))
-    finally:
-        kernel.close()
+    with running(ProcessKernel(undo_steps=undo_steps)) as cells:
+        yield Looking(cells)

@@ -1,4 +1,4 @@
-"""A kernel of another program, for tests."""
+"""Kernels of Jupyter."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def start(address: str) -> Kernel:
 
 def value_for(client: BlockingKernelClient, expression: str) -> Any:
     reply = client.execute_interactive(
-        "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE
+        "", silent=True, user_expressions={"value": expression}, timeout=PATIENCE
     )
-    return reply["content"]["user_expressions"]["told"]
+    return reply["content"]["user_expressions"]["value"]

@@ -1,4 +1,4 @@
-"""Real kernels for tests, and a host that writes down what they say."""
+"""Real kernels for tests, and a host that records their messages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo,
 from mahtab_tui.kernel.values import CellResult, OutputKind
 
 PATIENCE = 60.0
+WAITS = {
+    "computes": "while True: pass",
+    "sleeps": "import time; time.sleep(1000)",
+    "awaits": "import asyncio; await asyncio.sleep(1000)",
+    "runs asyncio.run": "import asyncio; asyncio.run(asyncio.sleep(1000))",
+    "waits in os.system": "import os; os.system('sleep 1000')",
+    "waits for a child": "import subprocess; subprocess.run(['sleep', '1000'])",
+    "waits for a lock": "import threading; threading.Event().wait()",
+    "waits for a thread": "import threading, time; t = threading.Thread(target=time.sleep, args=[1000], daemon=True); t.start(); t.join()",
+}
+"""Code that never ends by itself."""
 
 
 class RecordingHost:
@@ -101,11 +112,19 @@ class Cells:
         assert result.status == "ok", result
         return result.output
 
+    def names(self) -> set[str]:
+        return {variable.name for variable in self.kernel.variables()}
+
+    def expect(self, code: str, output: str) -> None:
+        """Run code that must succeed with exactly this output."""
+        found = self.text(code)
+        assert found == output, f"{code!r} printed {found!r}, not {output!r}"
+
 
 @functools.cache
 def interpreters() -> Sequence[object]:
-    """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among
-    pyenv's versions; all but the oldest are slow."""
+    """Test parameters: every Python from 3.9 on that is on the PATH or among pyenv's versions; all
+    but the oldest are slow."""
     found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:

@@ -1,5 +1,5 @@
-"""Hosts of one kernel that are killed one after the other in the middle of a cell; run as a
-program, which says whether anything was lost."""
+"""A program that kills hosts of one kernel in the middle of a cell, and checks that no output was
+lost."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def main(times: int) -> None:
     result = screen.go_on(1)
     assert result is not None
     lines = result.output.splitlines()
-    assert lines == [*map(str, range(len(lines) - 1)), "the end"], (
-        "something was lost, or came twice"
-    )
+    assert lines == [*map(str, range(len(lines) - 1)), "the end"], "lines are lost or repeated"
     assert "".join(screen.printed) == result.output
     assert screen.run(2, "n").output == f"{len(lines) - 1}\n"
     screen.kernel.close()

@@ -1,4 +1,4 @@
-"""Code that models write to look at data: nothing of it changes anything outside, and nearly all of
+"""Code that models write to look at data. It changes nothing outside the kernel, and nearly all of
 it runs in a locked fork without a question."""
 
 SETUP = """

@@ -1,8 +1,7 @@
-"""Kernels behind a proxy that delays and cuts."""
+"""Kernels behind a proxy that delays, cuts and freezes connections."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -24,9 +23,8 @@ class Road:
     ) -> None:
         self.folder = folder
         self._behind = behind
-        self.home = folder / "home-there"
-        self.home.mkdir()
-        self.temporary = folder / "tmp-there"
+        self.home, self.temporary = folder / "home-there", folder / "tmp-there"
+        self.home.mkdir(parents=True)
         self.temporary.mkdir()
         self.python = python
         self._open: list[ProcessKernel] = []
@@ -63,6 +61,11 @@ class Road:
     def accept(self) -> None:
         (self.folder / "refuse").unlink()
 
+    def disconnect(self) -> None:
+        """End the newest wire, and refuse others."""
+        self.refuse()
+        self.break_wire()
+
     def break_wire(self, how: str = "cut") -> None:
         """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece
         ("half")."""
@@ -77,9 +80,7 @@ class Road:
 
     def sockets(self) -> list[str]:
         cache = self.home / ".cache" / "mahtab-tui"
-        return (
-            [name for name in os.listdir(cache) if name.endswith(".sock")] if cache.exists() else []
-        )
+        return [path.name for path in cache.glob("*.sock")]
 
     def close(self) -> None:
         for kernel in self._open:

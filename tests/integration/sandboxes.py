@@ -1,4 +1,4 @@
-"""Real sandboxes for tests, and a node that writes down what they say."""
+"""Helpers for tests of real sandboxes, and a node that records their messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 class RecordingNode:
-    """A `SandboxHost` that keeps what it is told, and answers calls with `answer`."""
+    """A `SandboxHost` that records all messages, and answers calls with `answer`."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -39,9 +39,9 @@ class RecordingNode:
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:
-    parts = args.get("parts", [None])
-    queries = args["query"] if isinstance(args["query"], list) else [args["query"]] * len(parts)
-    return {"answers": [{"text": query, "failed": False} for query in queries]}
+    query, count = args["query"], len(args["parts"])
+    queries = query if isinstance(query, list) else [query] * count
+    return {"answers": [{"text": each, "failed": False} for each in queries]}
 
 
 async def never(name: str, args: dict[str, Any]) -> Any:

@@ -31,9 +31,15 @@ class SavedSession:
         self._cells = cells.number
         return cells.kernel.keep(carried, (), PATIENCE)
 
-    def leave(self, code: str, python: str | None = None) -> None:
+    def started(self, *codes: str, python: str | None = None) -> Cells:
+        """Return a new kernel in which these cells have run."""
         cells = self.kernel(python)
-        cells.text(code)
+        for code in codes:
+            cells.text(code)
+        return cells
+
+    def leave(self, code: str) -> None:
+        cells = self.started(code)
         self.keep(cells)
         cells.kernel.close()
 

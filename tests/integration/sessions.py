@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from mahtab_tui.bus.records import Record, UserReplOut
+from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
+from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.session.info import Frontend, HeadlessFrontend
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
 from tests.waiting import wait_for
@@ -25,25 +29,22 @@ class Watched(MemoryStore):
             super().append(record)
             self._changed.notify_all()
 
-    def wait(self, tag: str, text: str | None = None, **attrs: Any) -> Record:
+    def wait(self, tag: str, text: str | None = None, **attrs: Any) -> Any:
         """Wait for the first record of a tag with this text and these attributes."""
 
-        def found() -> Record | None:
-            wanted = (
-                r
-                for r in self.records
-                if r.tag == tag and text in (None, r.text) and attrs.items() <= r.attrs.items()
-            )
-            return next(wanted, None)
+        def find() -> list[Any]:
+            return [r for r in self.of(tag, **attrs) if text in (None, r.text)]
 
         with self._changed:
-            if not self._changed.wait_for(lambda: found() is not None, DEADLINE):
+            if not self._changed.wait_for(find, DEADLINE):
                 raise AssertionError(
                     f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}"
                 )
-            record = found()
-        assert record is not None
-        return record
+            return find()[0]
+
+    def of(self, tag: str, **attrs: Any) -> list[Any]:
+        """Return the records of a tag with these attributes."""
+        return [r for r in self.records if r.tag == tag and attrs.items() <= r.attrs.items()]
 
 
 class Opened:
@@ -51,15 +52,27 @@ class Opened:
         self.session = session
         self.store = store
 
-    def run(self, *cells: str) -> UserReplOut:
+    @classmethod
+    def make(
+        cls,
+        settings: Settings,
+        frontend: Frontend | None = None,
+        *,
+        kernel: ProcessKernel | None = None,
+        **more: Any,
+    ) -> Self:
+        """Make a session in a kernel process; the caller starts and closes it."""
+        kernel, frontend = kernel or ProcessKernel(), frontend or HeadlessFrontend()
+        store = Watched()
+        return cls(Session(settings, kernel, frontend, store=store, name="test", **more), store)
+
+    def run(self, *cells: str) -> Any:
         """Run cells of the user, and return the last one's output."""
-        output = UserReplOut()
+        output = None
         for code in cells:
             number = self.session.cells.last + 1
             self.session.submit("python", code)
-            ended = self.store.wait(tags.USER_REPL_OUT, cell=number)
-            assert isinstance(ended, UserReplOut)
-            output = ended
+            output = self.store.wait(tags.USER_REPL_OUT, cell=number)
         wait_for(lambda: not self.session.cells.running)
         return output
 
@@ -70,6 +83,30 @@ class Opened:
 
     def value(self, expression: str) -> str:
         return self.session.cells.run(expression).output.strip()
+
+    def wait_approval(self, **attrs: Any) -> Any:
+        """Wait until code waits for the user's approval."""
+        return self.store.wait(tags.APPROVAL, state="waiting", **attrs)
+
+    def decide(self, action: Any, request: str = "", **more: Any) -> None:
+        """Answer a request for approval: the first one, or the one with an id."""
+        request = request or self.wait_approval().request
+        assert self.session.approvals.answer(request, Decision(action, **more))
+
+    def model_messages(self) -> str:
+        return str(self.session.agent.agent.messages)
+
+    def join_agent(
+        self, on_frame: Callable[[Any], None] = lambda frame: None
+    ) -> Callable[..., Any]:
+        """Let another program's agent join, and return a function that serves its calls."""
+        agent = self.session.joined_agents.join("codex", lambda sentence: None, None)
+        calls = AgentCalls(self.session)
+        return lambda operation, **args: calls.serve(AgentCall(agent, on_frame), operation, args)
+
+
+def texts(it: Opened, tag: str) -> list[str]:
+    return [record.text for record in it.store.records if record.tag == tag]
 
 
 OpenSession = Callable[..., Opened]

@@ -1,5 +1,4 @@
-"""A kernel goes on without a host, and tells the next one what has happened: all of it, in order,
-once."""
+"""A kernel runs without a host, and replays to the next one all that has happened, in order, once."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture(autouse=True)
-def closed_in_the_end() -> Iterator[None]:
+def close_kernels() -> Iterator[None]:
     yield
     while OPEN:
         OPEN.pop().close()
@@ -56,21 +55,26 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     ELSEWHERE.clear()
 
 
+def wait_until_dead(*pids: int) -> None:
+    wait_for(lambda: not any(map(alive, pids)))
+
+
 def go() -> None:
+    """Let the cell end while no host is attached."""
     Path("go").touch()
     wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
 
 
-def left_with(code: str) -> None:
-    """Leave a kernel in which a cell waits, and then does something."""
+def leave_cell(code: str) -> None:
+    """Leave a kernel in which a cell waits for the file "go", and then runs code."""
     first = Screen()
     first.begin(1, WAIT + code)
     first.leave()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_prints_and_displays_while_detached_arrive_in_order() -> None:
-    left_with(
+def test_detached_output_arrives_in_order() -> None:
+    leave_cell(
         "class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7"
     )
     go()
@@ -84,11 +88,10 @@ def test_prints_and_displays_while_detached_arrive_in_order() -> None:
     assert text.endswith("end\n42\n")
     assert [display.data for display in second.displays] == ["**bold**"] * 3
     assert second.run(2, "P.__name__").output == "'P'\n"
-    second.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_stored_cell_is_not_replayed_and_an_unknown_one_is_ignored() -> None:
+def test_stored_cells_are_not_replayed() -> None:
     first = Screen()
     first.run(1, "print('one')")
     first.run(2, "x = 2")
@@ -100,11 +103,10 @@ def test_stored_cell_is_not_replayed_and_an_unknown_one_is_ignored() -> None:
     second.leave()
     third = Screen(again=True)
     assert not any(third.knows(cell) for cell in (1, 2, 3))
-    third.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_thread_output_between_cells_is_delivered_once() -> None:
+def test_thread_output_is_delivered_once() -> None:
     first = Screen()
     code = "import threading, pathlib, time\ndef late():\n  print('early late')\n  while not pathlib.Path('go').exists(): time.sleep(0.005)\n  print('later')\n"
     first.run(1, code + "t = threading.Thread(target=lambda: (time.sleep(0.2), late())); t.start()")
@@ -114,30 +116,25 @@ def test_thread_output_between_cells_is_delivered_once() -> None:
     second = Screen(again=True)
     assert second.host.wait_for_late("later").strip() == "later"
     assert second.run(2, "t.join()").output == ""
-    second.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
 def test_a_million_lines_are_all_replayed() -> None:
-    left_with("for n in range(1_000_000): print('line', n)")
+    leave_cell("for n in range(1_000_000): print('line', n)")
     go()
-    second = Screen(again=True)
-    result = second.go_on(1)
-    lines = result.output.splitlines()
+    lines = Screen(again=True).go_on(1).output.splitlines()
     assert lines == ["begun", *(f"line {n}" for n in range(1_000_000))]
-    second.kernel.close()
 
 
-def test_middle_of_excessive_output_is_dropped_with_a_note() -> None:
+def test_excessive_output_loses_its_middle() -> None:
     size = spool.HEAD + 4 * spool.TAIL
-    left_with(
+    leave_cell(
         f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')"
     )
     go()
     (kernel,) = waiting_kernels(SESSION)
-    holder = holder_of(kernel.pid)
-    rss = int(Path(f"/proc/{holder}/statm").read_text().split()[1]) * 4096
-    assert rss <= 20 * 2**20
+    pages = Path(f"/proc/{holder_of(kernel.pid)}/statm").read_text().split()[1]
+    assert int(pages) * 4096 <= 20 * 2**20
     second = Screen(again=True)
     second.go_on(1)
     text = "".join(second.printed)
@@ -145,18 +142,16 @@ def test_middle_of_excessive_output_is_dropped_with_a_note() -> None:
     assert text.startswith("begun\n" + "0" * 63)
     assert text.endswith("the end\n")
     assert spool.HEAD + spool.TAIL <= len(text) <= spool.HEAD + 2 * spool.TAIL + 1000
-    second.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_nested_cell_and_its_caller_are_replayed_with_their_own_output() -> None:
+def test_nested_cells_are_replayed_separately() -> None:
     first = Screen()
 
     def answer(name: str, args: object) -> str:
         wait_for(lambda: first.printed)
-        first.kernel.execute(
-            WAIT + "print('inner')", cell=2, on_output=lambda kind, text: None, nested=True
-        )
+        code = WAIT + "print('inner')"
+        first.kernel.execute(code, cell=2, on_output=lambda kind, text: None, nested=True)
         return "never sent"
 
     first.host.answer = answer
@@ -172,24 +167,21 @@ def test_nested_cell_and_its_caller_are_replayed_with_their_own_output() -> None
     inner = second.go_on(2, nested=True)
     outer = second.go_on(1)
     assert (inner.output, outer.output) == ("begun\ninner\n", "outer\nafter because\n")
-    second.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_displays_need_no_host_while_detached_but_a_question_waits() -> None:
-    left_with("try: exit()\nexcept SystemExit: print('stays')\nname = input('name? ')")
+def test_detached_question_waits_for_a_host() -> None:
+    leave_cell("try: exit()\nexcept SystemExit: print('stays')\nname = input('name? ')")
     Path("go").touch()
     time.sleep(0.2)
     second = Screen(again=True, answer="Ada")
-    result = second.go_on(1)
-    assert result.output.startswith("begun\nstays\n")
+    assert second.go_on(1).output.startswith("begun\nstays\n")
     assert second.run(2, "name").output == "'Ada'\n"
     assert second.host.calls.get()[0] == "input"
-    second.kernel.close()
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
+def test_second_screen_claims_the_kernel() -> None:
     first = Screen()
     first.run(1, "n = 1")
     running = first.begin(2, WAIT)
@@ -201,16 +193,12 @@ def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     assert first.run(3, "n").status is Status.DIED
     first.kernel.close()
     Path("go").touch()
-    result = second.go_on(2)
-    assert result.status is Status.OK
+    assert second.go_on(2).status is Status.OK
     assert second.run(3, "n").output == "1\n"
-    second.kernel.close()
 
 
 @pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
-def test_kernel_claimed_during_a_screens_startup_is_gone(
-    when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_claimed_during_startup_is_gone(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Screen()
     first.run(1, "n = 1")
     first.leave()
@@ -233,49 +221,46 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(
     assert third.run(2, "n").output == "1\n"
 
 
-def test_holder_is_not_visible_among_the_kernels_children() -> None:
-    screen = Screen()
-    assert (
-        screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output
-        == "none\n"
-    )
-    screen.kernel.close()
+def test_holder_is_no_child_of_the_kernel() -> None:
+    code = "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')"
+    assert Screen().run(1, code).output == "none\n"
 
 
-def test_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
+@pytest.fixture
+def keep() -> SaveTarget:
     keep = save_target(SESSION, 100)
     assert isinstance(keep, SaveTarget)
+    return keep
+
+
+def is_saved(keep: SaveTarget, name: str) -> bool:
+    index = Path(keep.folder, "index.json")
+    return index.exists() and name in index.read_text()
+
+
+def test_idle_kernel_saves_its_variables_and_ends(keep: SaveTarget) -> None:
     first = Screen(hours=1 / 3600, keep=keep)
     first.run(1, "found = 17")
     (kernel,) = waiting_kernels(SESSION)
     first.leave()
-    wait_for(lambda: not alive(kernel.pid))
-    wait_for(lambda: not waiting_kernels(SESSION))
-    assert "found" in Path(keep.folder, "index.json").read_text()
+    wait_for(lambda: not alive(kernel.pid) and not waiting_kernels(SESSION))
+    assert is_saved(keep, "found")
 
 
-def test_cell_of_a_killed_screen_is_interrupted_after_the_time_limit() -> None:
+@pytest.mark.parametrize("on_purpose", [False, True], ids=["killed screen", "detached"])
+def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
     first = Screen(hours=1 / 3600)
-    first.begin(1, "print(1)\nwhile True: pass")
+    first.begin(1, WAIT)
     (kernel,) = waiting_kernels(SESSION)
-    first.leave()
-    wait_for(lambda: not alive(kernel.pid))
+    first.leave(on_purpose=on_purpose)
+    if on_purpose:
+        wait_for(lambda: time.time() - kernel.since > 3)
+        assert alive(kernel.pid)
+        Path("go").touch()
+    wait_until_dead(kernel.pid)
 
 
-def test_deliberately_detached_cell_keeps_running(project: Path) -> None:
-    first = Screen(hours=1 / 3600)
-    first.begin(1, "import os, time\nprint(1)\nwhile not os.path.exists('go'): time.sleep(0.01)")
-    (kernel,) = waiting_kernels(SESSION)
-    first.leave(on_purpose=True)
-    wait_for(lambda: time.time() - kernel.since > 3)
-    assert alive(kernel.pid)
-    Path("go").touch()
-    wait_for(lambda: not alive(kernel.pid))
-
-
-def test_excess_idle_kernels_end_and_running_ones_are_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.session.kernel_control.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
@@ -294,40 +279,37 @@ def test_excess_idle_kernels_end_and_running_ones_are_named(
     idle.leave()
     wait_for(lambda: not waiting_kernels(SESSION)[0].has_host)
     stop_surplus_kernels()
-    wait_for(lambda: not alive(kernel.pid))
+    wait_until_dead(kernel.pid)
 
 
-def test_kernel_of_a_killed_holder_ends_with_its_host() -> None:
+def test_kernel_of_a_dead_holder_ends_with_its_host() -> None:
     screen = Screen()
     screen.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
     os.kill(holder_of(kernel.pid), signal.SIGKILL)
     assert screen.run(2, "n").output == "1\n"
     screen.leave()
-    wait_for(lambda: not alive(kernel.pid))
+    wait_until_dead(kernel.pid)
 
 
 @pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])
-def test_detached_kernel_is_ended_from_outside_with_its_children(code: str) -> None:
+def test_detached_kernel_stops_with_its_children(code: str) -> None:
     first = Screen()
-    child = int(
-        first.run(
-            1, "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
-        ).output
-    )
+    start = "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
+    child = int(first.run(1, start).output)
     if code:
         first.begin(2, code)
     first.leave()
     (kernel,) = waiting_kernels(SESSION)
     assert stop(kernel)
-    wait_for(lambda: not alive(kernel.pid) and not alive(child))
+    wait_until_dead(kernel.pid, child)
     assert attach(SESSION) is None
     recovered = [(cell, output) for cell, output, _ in recovered_output(SESSION)]
     assert recovered == ([(2, b"begun\n")] if code else [])
     assert len(list(kernel.path.parent.iterdir())) == len(recovered)
 
 
-def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Path) -> None:
+def test_kernel_without_a_folder_ends_with_its_host(home: Path) -> None:
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "run").write_text("in the way")
     screen = Screen()
@@ -340,15 +322,9 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> None:
+    addresses = [address.text for address in ELSEWHERE]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.integration.killed_hosts",
-            str(times),
-            str(project),
-            *(address.text for address in ELSEWHERE),
-        ],
+        [sys.executable, "-m", "tests.integration.killed_hosts", str(times), project, *addresses],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -366,8 +342,7 @@ def test_answered_call_is_not_repeated() -> None:
     first.leave()
     go()
     second = Screen(again=True, answer="Grace")
-    result = second.go_on(1)
-    assert result.output.endswith("Ada\n")
+    assert second.go_on(1).output.endswith("Ada\n")
     assert second.run(2, "0").output == "0\n"
     assert second.host.calls.empty()
 
@@ -386,48 +361,36 @@ def test_last_message_of_a_dying_host_is_processed() -> None:
     first.leave()
     second = Screen(again=True)
     os.kill(kernel.pid, signal.SIGCONT)
-    result = second.go_on(2)
-    assert result.output == "heard\n"
+    assert second.go_on(2).output == "heard\n"
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_stored_background_output_is_not_replayed_after_a_resumed_cell() -> None:
+def test_stored_background_output_is_not_replayed() -> None:
     first = Screen()
     late = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('begun', flush=True)"
     first.begin(1, late).result(60)
     first.host.wait_for_late("late")
     first.leave()
     second = Screen(again=True)
-    result = second.go_on(1)
-    assert result.output == "begun\n"
+    assert second.go_on(1).output == "begun\n"
     assert second.run(2, "0").output == "0\n"
     assert second.host.late.empty()
 
 
-def test_variables_of_a_cell_ending_while_detached_are_saved() -> None:
-    keep = save_target(SESSION, 100)
-    assert isinstance(keep, SaveTarget)
+def test_variables_of_a_detached_cell_are_saved(keep: SaveTarget) -> None:
     first = Screen(keep=keep)
     first.begin(1, WAIT + "found = 18")
     first.leave()
     Path("go").touch()
-    wait_for(
-        lambda: (
-            Path(keep.folder, "index.json").exists()
-            and "found" in Path(keep.folder, "index.json").read_text()
-        )
-    )
+    wait_for(lambda: is_saved(keep, "found"))
     assert Screen(again=True).run(2, "found").output == "18\n"
 
 
-def test_output_survives_a_kernel_that_ends_without_a_host() -> None:
+def test_output_of_a_dead_detached_kernel_survives() -> None:
     first = Screen()
     first.run(1, "print('stored')")
-    first.begin(
-        2,
-        WAIT
-        + "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)",
-    )
+    code = "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)"
+    first.begin(2, WAIT + code)
     first.leave()
     (kernel,) = waiting_kernels(SESSION)
     Path("go").touch()
@@ -440,10 +403,9 @@ def test_output_survives_a_kernel_that_ends_without_a_host() -> None:
     assert attach(SESSION) is None
 
 
-def test_cell_started_during_a_replay_gets_none_of_the_replayed_output() -> None:
-    left_with("for n in range(300_000): print('line', n)")
+def test_cell_during_a_replay_gets_only_its_output() -> None:
+    leave_cell("for n in range(300_000): print('line', n)")
     go()
     second = Screen(again=True)
     assert second.run(2, "print('own')").output == "own\n"
-    earlier = second.go_on(1)
-    assert len(earlier.output.splitlines()) == 300_001
+    assert len(second.go_on(1).output.splitlines()) == 300_001

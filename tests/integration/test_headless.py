@@ -32,7 +32,6 @@ CODE = "open('made', 'w')"
 
 @pytest.fixture
 def replay(tmp_path: Path) -> Callable[..., str]:
-
     def make(*texts: str) -> str:
         answers = [{"text": text} for text in texts[:-1]] + [{"text": texts[-1], "repeat": True}]
         path = tmp_path / "answers.jsonl"
@@ -47,8 +46,11 @@ def model(replay: Callable[..., str]) -> str:
     return replay(f"```python\n{CODE}\n```", "In words.")
 
 
-def make_it(model: str, *, as_json: bool = False, **settings: Any) -> int:
-    return ask_once("Make it.", load_settings(model=model, **settings), [], as_json=as_json)
+def ask(
+    model: str, question: str = "Make it.", *files: Path, as_json: bool = False, **settings: Any
+) -> int:
+    settings_ = load_settings(model=model, **settings)
+    return ask_once(question, settings_, inspect_files(files), as_json=as_json)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +62,7 @@ def empty_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unapproved_code_is_printed_and_not_run(
     model: str, project: Path, capsys: pytest.CaptureFixture[str], approval: str
 ) -> None:
-    assert make_it(model, approval=approval) == REFUSED
+    assert ask(model, approval=approval) == REFUSED
     captured = capsys.readouterr()
     assert captured.out == "", "the model is not asked again"
     lines = captured.err.splitlines()
@@ -73,36 +75,29 @@ def test_unapproved_code_is_printed_and_not_run(
         CODE,
     ]
     assert not (project / "made").exists()
+    assert ask(model, approval=approval, as_json=True) == REFUSED
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    shown = [CODE in event["text"] for event in events if event["tag"] == "notice"]
+    assert shown == ([False, True] if approval == "review" else [True])
 
 
 def test_code_reading_input_gets_end_of_file(
     replay: Callable[..., str], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
-    make_it(replay(f"```python\n{code}\n```"), approval="auto", reflection="never")
+    block = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
+    ask(replay(f"```python\n{block}\n```"), approval="auto", reflection="never")
     err = capsys.readouterr().err
     assert "''\n" in err
     assert err.count("\nnone\n") == 2
     assert "(Pdb)" in err
 
 
-def test_unapproved_code_is_an_event_in_json(
-    model: str, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert make_it(model, as_json=True) == REFUSED
-    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
-
-
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_code_with_hidden_characters_is_not_run(
-    approval: str,
-    project: Path,
-    replay: Callable[..., str],
-    capsys: pytest.CaptureFixture[str],
+    approval: str, project: Path, replay: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     hiding = replay(f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```", "In words.")
-    assert make_it(hiding, approval=approval, reflection="never") == ANSWERED
+    assert ask(hiding, approval=approval, reflection="never") == ANSWERED
     captured = capsys.readouterr()
     assert captured.out == "In words.\n"
     assert "was not run. Line 1 contains the character U+001B" in captured.err
@@ -118,7 +113,7 @@ def test_hidden_characters_of_code_are_made_visible(
     mark: str,
 ) -> None:
     code = "'\u200b'\u2028# \x0c\n1"
-    make_it(replay(f"```python\n{code}\n```"), approval=approval, reflection="never")
+    ask(replay(f"```python\n{code}\n```"), approval=approval, reflection="never")
     assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
 
 
@@ -131,21 +126,10 @@ def test_hidden_characters_of_code_are_made_visible(
     ],
 )
 def test_demo_without_an_answer_is_a_failure(
-    question: str,
-    code: int,
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
+    question: str, code: int, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
-    assert (
-        ask_once(
-            question,
-            load_settings(model="demo", approval="auto"),
-            inspect_files([project / "orders.csv"]),
-            as_json=False,
-        )
-        == code
-    )
+    assert ask("demo", question, project / "orders.csv", approval="auto") == code
     captured = capsys.readouterr()
     if code == FAILED:
         assert captured.out == ""
@@ -190,22 +174,17 @@ def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
 
 
 def paid(it: Opened) -> float:
-    return sum(
-        float(record.attrs["cost"]) for record in it.store.records if record.tag == tags.USAGE
-    )
+    return float(sum(record.cost for record in it.store.of(tags.USAGE)))
 
 
-def test_question_costs_add_up_and_the_session_continues(
-    open_session: OpenSession,
-) -> None:
+def test_question_costs_add_up_and_the_session_continues(open_session: OpenSession) -> None:
     it = open_session(priced("Yes."), max_usd=1.0)
     for number in range(1, 4):
         it.session.submit("ask", f"question {number}")
     assert it.store.wait(tags.NOTICE, level="error").text == TOO_COSTLY
     it.store.wait(tags.AGENT, state="failed", turn=3)
     assert paid(it) == pytest.approx(0.8)
-    it.session.submit("python", "usage()")
-    printed = it.store.wait(tags.USER_REPL_OUT).text
+    printed = it.run("usage()").text
     assert "\nquestion 2" in printed, "a line for each, without print() as well"
     assert "question 3" not in printed
     assert "$0.2000 is left" in printed
@@ -216,28 +195,20 @@ def test_too_expensive_check_is_skipped(open_session: OpenSession) -> None:
         priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always"
     )
     it.session.submit("ask", "make x")
-    notice = it.store.wait(tags.NOTICE, level="warning", text=None)
-    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.store.wait(tags.AGENT, turn=1, state="failed")
-    texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
-    assert any(
+    assert (
         "The check of the result failed (The model was not asked: the call could cost up to $0.4000"
-        in text
-        for text in texts
-    ), notice
+        in "\n".join(record.text for record in it.store.of(tags.NOTICE))
+    )
     assert paid(it) == pytest.approx(0.4)
 
 
 def test_a_search_and_a_question_share_the_limit(open_session: OpenSession) -> None:
     it = open_session(priced("fine"), max_usd=1.0)
-    it.session.submit("ask", "one")
-    it.store.wait(tags.AGENT, turn=1, state="done")
-    it.session.submit("python", "rlm('what?', 'a text')")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    it.session.submit("python", "rlm('what else?', 'a text')")
+    it.ask_and_wait("one")
     assert (
         "The model was not asked: the call could cost up to $0.4000"
-        in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+        in it.run("rlm('what?', 'a text')", "rlm('what else?', 'a text')").text
     )
     assert paid(it) == pytest.approx(0.8)
     table = it.session.spending.table()
@@ -246,18 +217,16 @@ def test_a_search_and_a_question_share_the_limit(open_session: OpenSession) -> N
 
 
 def test_search_parts_wait_for_reserved_budget(open_session: OpenSession) -> None:
-    dear = {**priced("never", 0.5, match="no question has this"), "repeat": False}
-    root = {
-        **priced(
-            "```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```",
-            0.01,
-            match="Go through",
-        ),
-        "repeat": False,
-    }
+    dear = priced("unused", 0.5, match="no question has this", repeat=False)
+    root = priced(
+        "```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```",
+        0.01,
+        match="Go through",
+        repeat=False,
+    )
     it = open_session(dear, root, priced("fine", 0.01, match="read"), max_usd=0.7)
-    it.session.submit("python", "rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == " ".join(["fine"] * 8) + "\n"
+    shown = it.run("rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
+    assert shown.text == " ".join(["fine"] * 8) + "\n"
     assert paid(it) == pytest.approx(0.09)
 
 
@@ -273,16 +242,19 @@ def test_a_model_of_unknown_price_is_refused(open_session: OpenSession) -> None:
     it.session.submit("ask", "one")
     sentence = "The price of replay is unknown, so the limit of $1.00 (max_usd) cannot be enforced. Choose another model."
     assert it.store.wait(tags.NOTICE, level="error").text == sentence
-    assert not [record for record in it.store.records if record.tag == tags.USAGE]
+    assert not it.store.of(tags.USAGE)
 
 
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     with serving() as service:
-        monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
-        monkeypatch.setenv("OPENAI_API_BASE", f"{service.url}/v1")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        for name, value in (
+            ("OPENAI_API_KEY", "no-secret"),
+            ("OPENAI_BASE_URL", f"{service.url}/v1"),
+            ("OPENAI_API_BASE", f"{service.url}/v1"),
+            ("NO_PROXY", "127.0.0.1"),
+        ):
+            monkeypatch.setenv(name, value)
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
         yield service
 
@@ -291,23 +263,15 @@ def test_headless_question_that_could_cost_too_much_is_not_sent(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [OPENAI.reply("Forty-two.")]
-    assert (
-        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.01), [], as_json=False)
-        == FAILED
-    )
+    assert ask("openai:gpt-4o", max_usd=0.01) == FAILED
     assert "The model was not asked: the call could cost up to $0.0" in capsys.readouterr().err
     assert openai.asked == []
-    assert (
-        ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.2), [], as_json=False)
-        == ANSWERED
-    )
+    assert ask("openai:gpt-4o", max_usd=0.2) == ANSWERED
     assert capsys.readouterr().out == "Forty-two.\n"
     assert openai.asked[0]["max_completion_tokens"] == 8_192, (
         "an answer is bounded, so that its cost is known"
     )
-    assert (
-        ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == ANSWERED
-    )
+    assert ask("openai:gpt-4o") == ANSWERED
     assert "max_completion_tokens" not in openai.asked[1], "without a limit it is not"
 
 
@@ -315,7 +279,7 @@ def test_headless_service_failure_gives_one_sentence(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
-    assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == FAILED
+    assert ask("openai:gpt-4o") == FAILED
     errors = capsys.readouterr().err
     assert errors.splitlines() == [
         "mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."

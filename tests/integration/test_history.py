@@ -1,16 +1,16 @@
-"""A long conversation: its beginning as a summary for the model, and `/compact`."""
+"""A long conversation, whose beginning the model gets as a summary, and `/compact`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.messages import BaseMessage
 from pydantic import PrivateAttr
 
 from mahtab_tui.agent import create_repl_agent
@@ -19,14 +19,12 @@ from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
 from mahtab_tui.session.agent import load_summary
 from tests import tags
-from tests.agents import Desk, without_surroundings
+from tests.agents import Desk, FakeModel, without_surroundings
 from tests.fake_claude import InstallClaude
-from tests.integration.sessions import Opened, OpenSession
+from tests.integration.sessions import Opened, OpenSession, texts
 from tests.records import emit, made
-from tests.services import OPENAI, Service
+from tests.services import OPENAI, Reply, Service
 from tests.waiting import wait_for
-
-# A long conversation: the model is told its beginning as a summary, the person keeps the whole.
 
 SUMMARY = {
     "match": "keep the memory",
@@ -36,40 +34,42 @@ SUMMARY = {
 ANSWER = {"text": "Noted.", "repeat": True}
 
 
-class Listener(BaseChatModel):
+class Listener(FakeModel):
+    """Summarises, and says Yes to everything else."""
+
     most: int = 10_000_000
-    window: int = 64_000
-    answers: ClassVar[str] = "Yes."
+    window: int | None = 64_000
     broken_summary: bool = False
     _sent: list[list[tuple[str, str]]] = PrivateAttr(default_factory=list)
     _summaries: list[str] = PrivateAttr(default_factory=list)
 
-    @property
-    def _llm_type(self) -> str:
-        return "listener"
-
-    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        raise AssertionError
-
-    def _stream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
+    def pieces(self, messages: list[BaseMessage]) -> list[str | Exception]:
         texts = [(message.type, str(message.text)) for message in messages]
-        words = self.answers
+        words = "Yes."
         if "keep the memory" in texts[-1][1]:
             self._summaries.append(texts[-1][1])
             if self.broken_summary:
-                raise ConnectionError("away")
+                return [ConnectionError("away")]
             words = f"summary {len(self._summaries)}"
         else:
             self._sent.append([text for text in texts if text[0] != "system"])
         if sum(len(text) for _, text in texts) > self.most:
-            raise ContextTooLong("The conversation is too long for the model.")
-        yield ChatGenerationChunk(message=AIMessageChunk(content=words))
+            return [ContextTooLong("The conversation is too long for the model.")]
+        return [words]
 
 
 def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any) -> ReplAgent:
     return create_repl_agent(desk.host, llm, max_history=max_history, **more)
+
+
+def ask(agent: ReplAgent, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        agent.ask_sync(f"question {number}")
+
+
+def ask_and_wait(it: Opened, last: int) -> None:
+    for number in range(1, last + 1):
+        it.ask_and_wait(f"question {number}")
 
 
 def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
@@ -79,8 +79,7 @@ def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
 def test_full_history_is_sent_up_to_max_history(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
-    for number in range(1, 5):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 4)
     assert questions(llm._sent[-1]) == ["1", "2", "3", "4"]
     assert not llm._summaries
 
@@ -88,16 +87,12 @@ def test_full_history_is_sent_up_to_max_history(desk: Desk) -> None:
 def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
-    for number in range(1, 8):
-        agent.ask_sync(f"question {number}")
-    assert [questions(sent) for sent in llm._sent[4:]] == [
-        ["4", "5"],
-        ["4", "5", "6"],
-        ["4", "5", "6", "7"],
-    ], "half is kept, and grows again"
-    assert [sent[0][1].split("\n\n")[0] for sent in llm._sent[4:]] == [
+    ask(agent, 1, 7)
+    sent = llm._sent[4:]
+    assert [" ".join(questions(each)) for each in sent] == ["4 5", "4 5 6", "4 5 6 7"]
+    assert {each[0][1].split("\n\n")[0] for each in sent} == {
         "<earlier-conversation>\nsummary 1\n</earlier-conversation>"
-    ] * 3
+    }
     (sent_summary,) = llm._summaries
     assert all(f"question {number}" in sent_summary for number in (1, 2, 3))
     assert "question 4" not in sent_summary
@@ -109,9 +104,7 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     )
     agent.ask_sync("question 8")
     assert questions(llm._sent[-1]) == ["7", "8"]
-    assert "summary 1" in llm._summaries[1], (
-        "the second summary is of the first, and of what came after it"
-    )
+    assert "summary 1" in llm._summaries[1]
     assert "question 3" not in llm._summaries[1]
     assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [3, 6]
 
@@ -119,8 +112,7 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
 def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm, max_history=1)
-    for number in range(1, 6):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 5)
     for sent in llm._sent:
         assert [kind for kind, _ in sent] == ["human", "ai"] * (len(sent) // 2) + ["human"]
     assert questions(llm._sent[-1]) == ["5"]
@@ -130,24 +122,17 @@ def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
 def test_cheaper_model_writes_the_summary(desk: Desk) -> None:
     llm, cheap = Listener(), Listener()
     agent = agent_over(desk, llm, 1, reflection_llm=cheap)
-    for number in range(1, 3):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 2)
     assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
 
 
 def test_failed_summary_is_retried_with_the_next_question(desk: Desk) -> None:
     llm = Listener(broken_summary=True)
     agent = agent_over(desk, llm)
-    for number in range(1, 7):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 6)
     assert questions(llm._sent[-1]) == ["1", "2", "3", "4", "5", "6"]
-    assert (
-        desk.notices("warning")
-        == [
-            "Summarising failed (The service cannot be reached: away). The next question tries again."
-        ]
-        * 2
-    )
+    failed = "Summarising failed (The service cannot be reached: away)."
+    assert desk.notices("warning") == [f"{failed} The next question tries again."] * 2
     assert not desk.of(tags.SUMMARY)
     llm.broken_summary = False
     agent.ask_sync("question 7")
@@ -160,11 +145,9 @@ def test_failed_summary_is_retried_with_the_next_question(desk: Desk) -> None:
 def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
-    for number in range(1, 8):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 7)
     llm.broken_summary = True
-    for number in range(8, 12):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 8, 11)
     assert "summary 1" in llm._sent[-1][0][1]
     assert len(llm._summaries) == 1 + 4, "never twice for one question"
     llm.broken_summary = False
@@ -176,8 +159,7 @@ def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
 def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> None:
     failing = {"match": "keep the memory", "text": "", "repeat": True}
     it = open_session(failing, ANSWER, max_history=2)
-    for turn in range(1, 4):
-        it.ask_and_wait(f"question {turn}")
+    ask_and_wait(it, 3)
     assert load_summary(it.store.records) is None
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
     again.ask_and_wait("question 4")
@@ -204,13 +186,10 @@ def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None
     assert not llm._summaries
     assert questions(llm._sent[-1]) == [str(number) for number in range(12)]
     assert "characters left out" in llm._sent[-1][2][1]
-    assert "x" * 3_900 in llm._sent[-1][-1][1], "what is new is told whole"
+    assert "x" * 3_900 in llm._sent[-1][-1][1], "new outputs are sent whole"
     assert sum(len(text) for _, text in llm._sent[-1]) < 12 * (fixed + 3_900)
-    changes = sum(
-        before != after[: len(before)]
-        for before, after in zip(llm._sent, llm._sent[1:], strict=False)
-    )
-    assert changes <= 4, "of what was told little changes from question to question"
+    changes = sum(before != after[: len(before)] for before, after in pairwise(llm._sent))
+    assert changes <= 4, "the beginning seldom changes"
 
 
 def test_conversation_exceeding_the_context_window_is_summarised(desk: Desk) -> None:
@@ -242,17 +221,14 @@ def test_question_too_long_by_itself_fails_with_a_sentence(desk: Desk) -> None:
     assert len(llm._sent) == 2
 
 
-def test_hidden_or_replaced_entries_invalidate_a_summary(
-    desk: Desk,
-) -> None:
+def test_hidden_or_replaced_entries_invalidate_a_summary(desk: Desk) -> None:
     llm = Listener()
     agent = agent_over(desk, llm)
-    for number in range(1, 7):
-        agent.ask_sync(f"question {number}")
+    ask(agent, 1, 6)
     emit(desk.host.log, tags.HIDE, entry="question 2", hidden=True)
     agent.ask_sync("question 7")
     assert len(llm._summaries) == 2
-    assert "summary 1" not in llm._summaries[1], "it knew what is hidden now"
+    assert "summary 1" not in llm._summaries[1], "it contains hidden text"
     assert "question 2" not in llm._summaries[1]
     assert "question 1" in llm._summaries[1]
     emit(desk.host.log, tags.REPLACE, entry="question 6")
@@ -275,35 +251,20 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
     open_session: OpenSession,
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
-    for turn in range(1, 4):
-        it.ask_and_wait(f"question {turn}")
+    ask_and_wait(it, 3)
     made = load_summary(it.store.records)
     assert made is not None
     assert (made.turn, made.text) == (2, SUMMARY["text"])
-    assert [record.text for record in it.store.records if record.tag == tags.USER_CHAT] == [
-        "question 1",
-        "question 2",
-        "question 3",
-    ]
+    assert texts(it, tags.USER_CHAT) == ["question 1", "question 2", "question 3"]
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
     again.ask_and_wait("question 4")
     sent = [str(message.text) for message in again.session.agent.agent.messages]
     assert "They counted pears." in sent[0]
     assert "question 2" not in str(sent)
     assert "question 3" in str(sent)
-    assert not [record for record in again.store.records if record.tag == tags.SUMMARY], (
-        "it is not made again"
-    )
-
-
-def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(SUMMARY, ANSWER, max_history=2)
-    for turn in range(1, 4):
-        it.ask_and_wait(f"question {turn}")
+    assert not texts(again, tags.SUMMARY), "it is not made again"
     it.session.entries.hide("question 1", True)
-    assert load_summary(it.store.records) is None
+    assert load_summary(it.store.records) is None, "it contains hidden text"
 
 
 def test_summary_is_sent_to_a_new_cli_process_that_continues(
@@ -311,8 +272,7 @@ def test_summary_is_sent_to_a_new_cli_process_that_continues(
 ) -> None:
     fake = install_claude("answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     it = open_session(model="claude", max_history=3)
-    for turn in range(1, 6):
-        it.ask_and_wait(f"question {turn}")
+    ask_and_wait(it, 5)
     *_, memory, fourth, fifth = map(without_surroundings, fake.prompts)
     assert "keep the memory" in memory
     assert "question 3" in memory
@@ -322,15 +282,13 @@ def test_summary_is_sent_to_a_new_cli_process_that_continues(
 
 
 def test_record_of_a_failed_summary_is_ignored() -> None:
-    whole, failed = (
-        made(tags.SUMMARY, "They counted.", {"turn": 2}),
-        made(tags.SUMMARY, "", {"turn": 3}),
-    )
+    whole = made(tags.SUMMARY, "They counted.", {"turn": 2})
+    failed = made(tags.SUMMARY, "", {"turn": 3})
     assert load_summary([failed]) is None
     assert load_summary([whole, failed]) == (2, "They counted.")
 
 
-# `/compact`: the model summarises the conversation before the last question at once.
+# `/compact` summarises the conversation before the last question at once.
 
 LONG = "All about pears and their weights. " * 60
 
@@ -349,8 +307,8 @@ def states(it: Opened) -> list[str]:
     return [str(record.attrs["state"]) for record in it.store.records if record.tag == tags.AGENT]
 
 
-def notices(it: Opened) -> list[str]:
-    return [record.text for record in it.store.records if record.tag == tags.NOTICE]
+def has_notice(it: Opened, part: str) -> bool:
+    return any(part in text for text in texts(it, tags.NOTICE))
 
 
 def sent_text(service: Service) -> str:
@@ -367,11 +325,10 @@ def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, servic
     assert "question one" in sent_text(service)
     assert "question two" not in sent_text(service)
     assert states(it)[-2:] == ["summarising", "done"]
-    (notice,) = [text for text in notices(it) if "only a summary" in text]
-    before, after = (
-        int(part.replace(",", ""))
-        for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → ")
-    )
+    (notice,) = [text for text in texts(it, tags.NOTICE) if "only a summary" in text]
+    numbers = re.search(r"\(about ([\d,]+) → ([\d,]+) tokens\)", notice)
+    assert numbers is not None
+    before, after = (int(number.replace(",", "")) for number in numbers.groups())
     assert before > 1_400
     assert after < 0.7 * before
     it.session.agent.ask("question three")
@@ -391,32 +348,24 @@ def test_escape_stops_summarising_and_the_conversation_stays(it: Opened, service
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        lambda: OPENAI.reply(""),
-        lambda: OPENAI.reply("no")._replace(status=400),
-    ],
+    "reply", [OPENAI.reply(""), OPENAI.reply("no")._replace(status=400)], ids=["empty", "refused"]
 )
-def test_failing_model_changes_nothing(
-    it: Opened, service: Service, reply: Callable[[], object]
-) -> None:
-    service.replies = [reply()]  # type: ignore[list-item]
+def test_failing_model_changes_nothing(it: Opened, service: Service, reply: Reply) -> None:
+    service.replies = [reply]
     it.session.compact("the weights")
-    wait_for(lambda: any("Nothing was summarised" in text for text in notices(it)))
+    wait_for(lambda: has_notice(it, "Nothing was summarised"))
     wait_for(lambda: not it.session.agent.in_turn)
     assert states(it)[-1] == "failed"
     assert_untouched(it, service)
 
 
 def assert_untouched(it: Opened, service: Service) -> None:
-    assert not [record for record in it.store.records if record.tag == tags.SUMMARY]
+    assert not texts(it, tags.SUMMARY)
     service.replies = [OPENAI.reply("Yes.")]
     it.session.agent.ask("question three")
     assert "question one" in sent_text(service)
-    assert (
-        "earlier-conversation"
-        not in sent_text(service).partition('"messages"')[2].partition("user")[2]
-    )
+    questions = sent_text(service).partition('"messages"')[2].partition("user")[2]
+    assert "earlier-conversation" not in questions
 
 
 def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> None:
@@ -426,12 +375,12 @@ def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> N
     wait_for(lambda: not it.session.agent.in_turn)
     asked = len(service.asked)
     it.session.compact("")
-    wait_for(lambda: any("nothing before the last question" in text for text in notices(it)))
+    wait_for(lambda: has_notice(it, "nothing before the last question"))
     assert len(service.asked) == asked
 
 
 def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Service) -> None:
     with it.session.agent.turn():
         it.session.compact("")
-    assert any("The model is working" in text for text in notices(it))
+    assert has_notice(it, "The model is working")
     assert len(service.asked) == 2

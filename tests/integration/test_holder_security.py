@@ -1,15 +1,12 @@
-"""Who may have a kernel that waits: its user, with the key, and nobody else; and nobody can keep
-the holder from its work."""
+"""Only the user with the key reaches a detached kernel, and nobody can block its holder."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,16 +15,11 @@ from mahtab_tui.kernel.base import KernelState
 from mahtab_tui.kernel.detached import attach, sockets_folder, waiting_kernels
 from mahtab_tui.worker.frames import encode
 from mahtab_tui.worker.holder import KEY_SUFFIX, MAX_VISITORS
-from tests.integration.detached import OPEN, SESSION, Screen, holder_of
+from tests.integration.detached import SESSION, Screen, close_kernels, holder_of
+from tests.waiting import run_python
 
-pytestmark = pytest.mark.usefixtures("project")
-
-
-@pytest.fixture(autouse=True)
-def closed_in_the_end() -> Iterator[None]:
-    yield
-    while OPEN:
-        OPEN.pop().close()
+__all__ = ["close_kernels"]
+pytestmark = pytest.mark.usefixtures("project", "close_kernels")
 
 
 @pytest.fixture
@@ -39,6 +31,10 @@ def path() -> Path:
     return kernel.path
 
 
+def read_key(path: Path) -> str:
+    return Path(f"{path}{KEY_SUFFIX}").read_text()
+
+
 def connected(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(60)
@@ -46,14 +42,13 @@ def connected(path: Path) -> socket.socket:
     return connection
 
 
-def still_there() -> bool:
-    second = Screen(again=True)
-    return second.run(2, "n + 1").output == "42\n"
+def can_attach() -> bool:
+    return Screen(again=True).run(2, "n + 1").output == "42\n"
 
 
 def test_only_the_user_can_reach_the_files(path: Path) -> None:
-    modes = [os.stat(each).st_mode & 0o777 for each in (path.parent, path, f"{path}{KEY_SUFFIX}")]
-    assert modes == [0o700, 0o600, 0o600]
+    files = path.parent, path, f"{path}{KEY_SUFFIX}"
+    assert [os.stat(each).st_mode & 0o777 for each in files] == [0o700, 0o600, 0o600]
 
 
 @pytest.mark.parametrize("key", ["", "0" * 64, None, 7, ["x"], "\ud800"])
@@ -65,7 +60,7 @@ def test_nothing_is_answered_without_the_key(path: Path, key: object, op: str) -
             connection, [encode({"op": op, "key": key, "by_force": True})], [theirs.fileno()]
         )
         assert connection.recv(1) == b""
-    assert still_there()
+    assert can_attach()
 
 
 HOSTILE = [
@@ -83,15 +78,12 @@ HOSTILE = [
 
 @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
 def test_malformed_request_ends_only_its_connection(path: Path, data: bytes) -> None:
-    with connected(path) as connection:
-        try:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(65536):
-                pass
-        except (BrokenPipeError, ConnectionResetError):
+    with connected(path) as connection, suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
             pass
-    assert still_there()
+    assert can_attach()
 
 
 def test_silent_connections_do_not_lock_anyone_out(path: Path) -> None:
@@ -100,26 +92,25 @@ def test_silent_connections_do_not_lock_anyone_out(path: Path) -> None:
     half.send(encode({"op": "status", "key": "x"})[:-1])
     (kernel,) = waiting_kernels(SESSION)
     assert len(os.listdir(f"/proc/{holder_of(kernel.pid)}/fd")) < 2 * MAX_VISITORS
-    assert still_there()
+    assert can_attach()
     for connection in (*silent, half):
         connection.close()
 
 
 def test_unclaimed_descriptors_are_closed(path: Path) -> None:
-    key = Path(f"{path}{KEY_SUFFIX}").read_text()
+    status = encode({"op": "status", "key": read_key(path)})
     ours, theirs = socket.socketpair()
     with connected(path) as connection:
-        socket.send_fds(connection, [encode({"op": "status", "key": key})], [theirs.fileno()])
+        socket.send_fds(connection, [status], [theirs.fileno()])
         assert connection.recv(65536)
     theirs.close()
     ours.settimeout(60)
     assert ours.recv(1) == b""
-    assert still_there()
+    assert can_attach()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_gets_nothing_even_with_the_key(path: Path) -> None:
-    key = Path(f"{path}{KEY_SUFFIX}").read_text()
     path.chmod(0o777)
     child = f"""
 import os, socket
@@ -131,28 +122,21 @@ c = socket.socket(socket.AF_UNIX)
 c.settimeout(60)
 c.connect({path.name!r})
 try:
-    c.sendall({encode({"op": "status", "key": key})!r})
-    print("answer", c.recv(65536))
+    c.sendall({encode({"op": "status", "key": read_key(path)})!r})
+    print(c.recv(65536))
 except OSError as error:
-    print("answer", type(error).__name__)
+    print(type(error).__name__)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", child], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-c", child)
     path.parent.chmod(0o700)
-    assert done.stdout.strip() in (
-        "answer b''",
-        "answer BrokenPipeError",
-        "answer ConnectionResetError",
-    ), done.stderr
-    assert still_there()
+    assert done.stdout in ("b''\n", "BrokenPipeError\n", "ConnectionResetError\n"), done.stderr
+    assert can_attach()
 
 
 @pytest.mark.parametrize("how", ["a link", "a file", "of another user"])
 def test_folder_created_by_another_user_is_not_used(home: Path, how: str) -> None:
-    run = home / ".mahtab" / "run"
-    run.mkdir(parents=True)
-    folder = run / "kernels"
+    folder = home / ".mahtab" / "run" / "kernels"
+    folder.parent.mkdir(parents=True)
     if how == "a link":
         (home / "elsewhere").mkdir()
         folder.symlink_to(home / "elsewhere")
@@ -177,37 +161,20 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"garbage",
-        encode({"op": "kernel"}),
-        encode(
-            {
-                "op": "attached",
-                "pid": "x",
-                "cell": [],
-                "since": "nan",
-                "host": 0,
-                "has_run": 0,
-                "hello": {},
-            }
-        ),
-        encode(
-            {
-                "op": "kernel",
-                "pid": 1,
-                "cell": 0,
-                "since": 1e300,
-                "host": False,
-                "has_run": True,
-                "hello": {"python": 3},
-            }
-        ),
-    ],
-    ids=range(5),
-)
+FIELDS = ("op", "pid", "cell", "since", "host", "has_run", "hello")
+FORGED: list[tuple[object, ...]] = [
+    ("attached", "x", [], "nan", 0, 0, {}),
+    ("kernel", 1, 0, 1e300, False, True, {"python": 3}),
+]
+ANSWERS = [
+    b"",
+    b"garbage",
+    encode({"op": "kernel"}),
+    *(encode(dict(zip(FIELDS, values, strict=True))) for values in FORGED),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=range(5))
 def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
     path = sockets_folder() / f"{SESSION}.00000000.sock"
     Path(f"{path}{KEY_SUFFIX}").write_text("key")
@@ -216,14 +183,12 @@ def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
     listener.listen()
 
     def serve() -> None:
-        while True:
-            try:
+        with suppress(OSError):
+            while True:
                 connection, _ = listener.accept()
-            except OSError:
-                return
-            connection.recv(65536)
-            connection.sendall(answer)
-            connection.close()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
 
     threading.Thread(target=serve, daemon=True).start()
     try:

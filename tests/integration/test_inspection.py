@@ -1,9 +1,10 @@
-"""Objects that are inspected: expressions, derived classes, frames, changes and kernels."""
+"""Inspection: expressions, derived classes, frames, changed objects, kinds of kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,11 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import CellResult, TracebackFrame
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.inspector.table_view import export_code
 from mahtab_tui.tui.screens.output import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
-from tests.integration.kernels import Cells, RecordingHost, interpreters
+from tests.integration.kernels import interpreters, running
 
 CODE = """
 class Point:
@@ -46,24 +47,15 @@ def look_at_all(look: InspectorClient) -> None:
 def test_inspection_works_in_the_program_itself() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CODE, "mine.py", "exec"), names)
-    kernel = InProcessKernel(names)
-    kernel.start(RecordingHost())
-    try:
-        look_at_all(InspectorClient(kernel))
-    finally:
-        kernel.close()
+    with running(InProcessKernel(names)) as cells:
+        look_at_all(InspectorClient(cells.kernel))
 
 
 @pytest.mark.parametrize("python", interpreters())
 def test_inspection_works_under_each_interpreter(python: str) -> None:
-    host = RecordingHost()
-    kernel = ProcessKernel(python)
-    kernel.start(host)
-    try:
-        Cells(kernel, host).run(CODE)
-        look_at_all(InspectorClient(kernel))
-    finally:
-        kernel.close()
+    with running(ProcessKernel(python)) as cells:
+        cells.run(CODE)
+        look_at_all(InspectorClient(cells.kernel))
 
 
 def test_slow_request_does_not_delay_the_others() -> None:
@@ -74,7 +66,7 @@ def test_slow_request_does_not_delay_the_others() -> None:
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(found.look.evaluate, named("slow"), "p")
             while not slow.done():
-                assert found.look.open(named("quick")).summary == "5"
+                assert found.open("quick").summary == "5"
                 found.run("slow.go.set()")
             assert slow.result().summary == "True"
 
@@ -83,7 +75,7 @@ def test_closed_kernel_is_reported() -> None:
     with looking() as found:
         found.cells.kernel.close()
         with pytest.raises(KernelError, match="closed"):
-            found.look.open(named("x"))
+            found.open("x")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +87,7 @@ def kernel() -> Iterator[Looking]:
 
 def test_path_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
     kernel.run("df = pd.DataFrame({'a': range(1000)}); old = df")
-    opened = kernel.look.open(named("df"))
+    opened = kernel.open("df")
     kernel.run("df = pd.DataFrame({'b': range(1000)})")
     for path in (opened.path, (*opened.path, ["cell", 5, 0])):
         with pytest.raises(
@@ -108,24 +100,24 @@ def test_path_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
     assert kernel.look.headings(again.path, [0])[0].name == "b"
 
 
-@pytest.mark.parametrize("ask", ["text", "find", "array", "rows", "plot", "picture"])
-def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking, ask: str) -> None:
-    kernel.run("held = {'k': 5}")
-    path = (*kernel.look.open(named("held")).path, ["item", 0])
+def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking) -> None:
+    kernel.run("box = {'k': 5}")
+    path = (*kernel.open("box").path, ["item", 0])
     look = kernel.look
-    questions: dict[str, Callable[[], object]] = {
-        "text": lambda: look.text(path, 0, 5),
-        "find": lambda: look.find(path, "a", 0, backwards=False),
-        "array": lambda: look.array(path),
-        "rows": lambda: look.rows(path, 0, 5, [0], TableArrangement()),
-        "plot": lambda: look.plot(path, "line", 5, 5),
-        "picture": lambda: look.picture(path),
-    }
-    with pytest.raises(
-        KernelError,
-        match=r"^This is no longer (a text|an array|a table|a picture); press r to reload\.$",
-    ):
-        questions[ask]()
+    questions: list[Callable[[], object]] = [
+        lambda: look.text(path, 0, 5),
+        lambda: look.find(path, "a", 0, backwards=False),
+        lambda: look.array(path),
+        lambda: look.rows(path, 0, 5, [0], TableArrangement()),
+        lambda: look.plot(path, "line", 5, 5),
+        lambda: look.picture(path),
+    ]
+    for question in questions:
+        with pytest.raises(
+            KernelError,
+            match=r"^This is no longer (a text|an array|a table|a picture); press r to reload\.$",
+        ):
+            question()
 
 
 DERIVED = (
@@ -188,20 +180,20 @@ def test_derived_table_opens_as_its_base_and_runs_no_code(
     derived: Looking, name: str, view: str, shape: tuple[int, int], known: str
 ) -> None:
     derived.run("touched.clear()")
-    opened = derived.look.open(named(name))
+    opened = derived.open(name)
     assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (view, shape, known)
     derived.look.children(named(name), 0, 50)
     assert derived.cells.kernel.variables()
     columns = range(opened.columns)
     for column in columns:
         derived.look.headings(named(name), columns)
-        derived.look.figures(named(name), column)
+        derived.figures(name, column)
         derived.look.rows(
             named(name), 0, 100, columns, TableArrangement((column, True), ((column, "present"),))
         )
     if "array" in opened.views:
         assert derived.look.array(named(name)).shape == shape
-        assert derived.look.array_figures(named(name)).max == "5"
+        assert derived.figures(name).max == "5"
     if "plot" in opened.views:
         derived.look.plot(named(name), "line", 20, 20)
     assert derived.cells.run("print(touched)").output == "[]\n"
@@ -212,12 +204,12 @@ def test_derived_table_shows_the_cells_in_its_memory(derived: Looking) -> None:
     assert derived.table("array", 1).cells == (("1.0", "3.0", "5.0"),)
     assert derived.table("column", sort=(0, True)).positions == (1, 0)
     assert derived.look.headings(named("column"), [0])[0].name == "price"
-    assert derived.look.open((*named("frame"), ["cell", 1, 0])).summary == "2"
+    assert derived.open("frame", ["cell", 1, 0]).summary == "2"
 
 
 def test_column_of_an_unknown_type_is_not_queried_for_its_name(derived: Looking) -> None:
     derived.run("touched.clear()")
-    assert derived.look.open(named("kinds")).summary == ""
+    assert derived.open("kinds").summary == ""
     page = derived.table("kinded", 0)
     assert (page.labels, page.cells) == (None, (("1", "2"),))
     assert derived.cells.run("print(touched)").output == "[]\n"
@@ -277,8 +269,7 @@ def test_object_is_written_exactly_or_not_at_all(
     objects: Looking, name: str, step: list[Any] | None, expression: str
 ) -> None:
     path = named(name) if step is None else (*named(name), step)
-    opened = objects.look.open(path)
-    assert opened.expression == expression
+    assert objects.look.open(path).expression == expression
     if expression:
         objects.run(expression)
 
@@ -300,38 +291,32 @@ EXPORTED = {
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_exported_object_is_in_the_file(
-    objects: Looking, name: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: Path) -> None:
     file, content = EXPORTED[name]
-    folder = tmp_path_factory.mktemp("exported")
     objects.run(
-        f"import os; os.chdir({str(folder)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
+        f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
     )
     variable, *attribute = name.strip().split(".")
     opened = objects.look.open((*named(variable), *(["attribute", one] for one in attribute)))
     objects.run(export_code(opened, file))
-    written = (folder / file).read_text(encoding="utf-8")
+    written = (tmp_path / file).read_text(encoding="utf-8")
     assert "".join(written.split()) == "".join(content.split())
 
 
-def test_value_is_restored_from_a_pickle(
-    objects: Looking, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = tmp_path_factory.mktemp("exported") / "frame.pkl"
-    objects.run(export_code(objects.look.open(named("frame")), str(file)))
+def test_value_is_restored_from_a_pickle(objects: Looking, tmp_path: Path) -> None:
+    file = tmp_path / "frame.pkl"
+    objects.run(export_code(objects.open("frame"), str(file)))
     code = f"import pickle; pickle.load(open({str(file)!r}, 'rb')).equals(frame)"
     assert objects.cells.text(code) == "True\n"
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
 def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
-    objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
+    objects: Looking, ending: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("exported")
-    existing, file = folder / f"frame.{ending}", folder / f"bad.{ending}"
+    existing, file = tmp_path / f"frame.{ending}", tmp_path / f"bad.{ending}"
     existing.write_text("precious")
-    result = objects.cells.run(export_code(objects.look.open(named("frame")), str(existing)))
+    result = objects.cells.run(export_code(objects.open("frame"), str(existing)))
     assert "FileExistsError" in result.output
     assert existing.read_text() == "precious"
     objects.run(
@@ -339,7 +324,7 @@ def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
         "rows = [Bad() if row == 5_000 else 'x' for row in range(10_000)]; bad = pd.DataFrame({'a': rows}) if "
         f"{ending == 'csv'} else rows"
     )
-    result = objects.cells.run(export_code(objects.look.open(named("bad")), str(file)))
+    result = objects.cells.run(export_code(objects.open("bad"), str(file)))
     assert "RuntimeError: it fails" in result.output
     assert not file.exists()
 
@@ -362,50 +347,45 @@ outer()
 
 
 @pytest.fixture(scope="module")
-def plain_kernel() -> Iterator[ProcessKernel]:
+def failing() -> Iterator[Looking]:
     with looking() as found:
-        assert isinstance(found.cells.kernel, ProcessKernel)
-        yield found.cells.kernel
+        yield found
 
 
-def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
-    result: CellResult = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
-    return list(result.frames)
+def fail(found: Looking, code: str) -> list[TracebackFrame]:
+    return list(found.cells.run(code).frames)
 
 
-def variables(
-    kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int
-) -> dict[str, str]:
-    _, children = InspectorClient(kernel).children(variables_path(cell, frames, at), 0, 100)
+def variables(found: Looking, cell: int, frames: list[TracebackFrame], at: int) -> dict[str, str]:
+    _, children = found.look.children(variables_path(cell, frames, at), 0, 100)
     return {child.label.strip("'"): child.summary for child in children}
 
 
-def test_each_frame_has_its_own_variables_even_for_chained_errors(
-    plain_kernel: ProcessKernel,
-) -> None:
-    frames = run(plain_kernel, 1, FAILS)
+def test_each_frame_has_its_own_variables_even_for_chained_errors(failing: Looking) -> None:
+    frames, cell = fail(failing, FAILS), failing.cells.number
     assert [frame.function for frame in frames] == ["outer", "inner", "<module>", "outer"]
-    assert variables(plain_kernel, 1, frames, 1) == {"rows": "1 item", "part": "2 items"}
-    assert variables(plain_kernel, 1, frames, 3)["again"] == "True"
+    assert variables(failing, cell, frames, 1) == {"rows": "1 item", "part": "2 items"}
+    assert variables(failing, cell, frames, 3)["again"] == "True"
     with pytest.raises(KernelError, match="those of the namespace"):
-        variables(plain_kernel, 1, frames, 2)
+        variables(failing, cell, frames, 2)
 
 
-def test_frames_of_an_older_error_are_refused(plain_kernel: ProcessKernel) -> None:
-    first = run(plain_kernel, 2, "def f(n):\n    return n / 0\nf(1)")
-    assert variables(plain_kernel, 2, first, 1) == {"n": "1"}
-    second = run(plain_kernel, 3, "f(2)")
-    assert variables(plain_kernel, 3, second, 1) == {"n": "2"}
+def test_frames_of_an_older_error_are_refused(failing: Looking) -> None:
+    first, cell = fail(failing, "def f(n):\n    return n / 0\nf(1)"), failing.cells.number
+    assert variables(failing, cell, first, 1) == {"n": "1"}
+    second = fail(failing, "f(2)")
+    assert variables(failing, cell + 1, second, 1) == {"n": "2"}
     with pytest.raises(KernelError, match="other code has failed since"):
-        variables(plain_kernel, 2, first, 1)
+        variables(failing, cell, first, 1)
 
 
-def test_frames_at_the_same_line_have_their_own_variables(plain_kernel: ProcessKernel) -> None:
-    frames = run(plain_kernel, 4, "def down(n):\n    return down(n - 1) if n else 1 / 0\ndown(1)")
-    assert [variables(plain_kernel, 4, frames, at)["n"] for at in (1, 2)] == ["1", "0"]
-    deep = run(plain_kernel, 5, "down(100)")
+def test_frames_at_the_same_line_have_their_own_variables(failing: Looking) -> None:
+    frames = fail(failing, "def down(n):\n    return down(n - 1) if n else 1 / 0\ndown(1)")
+    cell = failing.cells.number
+    assert [variables(failing, cell, frames, at)["n"] for at in (1, 2)] == ["1", "0"]
+    deep = fail(failing, "down(100)")
     with pytest.raises(KernelError, match="more often than shown"):
-        variables(plain_kernel, 5, deep, 3)
+        variables(failing, cell + 1, deep, 3)
 
 
 SPYING = """
@@ -423,10 +403,8 @@ class Body(metaclass=Meta):
 """
 
 
-def test_class_body_variables_are_listed_without_running_user_code(
-    plain_kernel: ProcessKernel,
-) -> None:
-    frames = run(plain_kernel, 90, SPYING)
-    assert variables(plain_kernel, 90, frames, 1)["x"] == "1"
-    result = plain_kernel.execute("ran", cell=91, on_output=lambda kind, text: None)
-    assert result.output == "['ZeroDivisionError']\n" or "keys" not in result.output
+def test_class_body_variables_are_listed_without_running_user_code(failing: Looking) -> None:
+    frames = fail(failing, SPYING)
+    assert variables(failing, failing.cells.number, frames, 1)["x"] == "1"
+    output = failing.cells.run("ran").output
+    assert output == "['ZeroDivisionError']\n" or "keys" not in output

@@ -1,4 +1,4 @@
-"""Objects that misbehave or are unusual: nothing of theirs runs and nothing changes."""
+"""Hostile and rare objects: inspecting them runs none of their code and changes nothing."""
 
 from __future__ import annotations
 
@@ -101,9 +101,7 @@ ellipsis = ...
 )
 
 STATE = """
-import contextlib
 import json
-import threading
 def state(value):
     base = next((base for base in (list, dict, tuple, str, bytes, frozenset) if any(one is base for one in type.mro(type(value)))), None)
     return [id(value), id(type(value)), base.__len__(value) if base else 0]
@@ -125,7 +123,7 @@ def zoo() -> Iterator[Looking]:
 
 
 def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
-    """Ask everything that runs no code of the object's."""
+    """Send every request that must run no code of the object."""
     look.children(path, 0, 50)
     if "table" in opened.views:
         columns = range(opened.columns)
@@ -154,7 +152,7 @@ def state(zoo: Looking) -> dict[str, list[int]]:
 def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: str) -> None:
     zoo.run("touched.clear()")
     before = state(zoo)
-    opened = zoo.look.open(named(name))
+    opened = zoo.open(name)
     assert opened.views
     look_everywhere(zoo.look, named(name), opened)
     _, children = zoo.look.children(named(name), 0, 20)
@@ -216,8 +214,8 @@ def test_inspection_works_while_a_cell_runs(zoo: Looking) -> None:
             "print('waiting', flush=True); gate.go.wait(30)",
         )
         assert waits.wait(PATIENCE)
-        assert zoo.look.open(named("many")).summary == "100,000 items"
-        assert zoo.look.open((*named("many"), ["item", 99_999])).type == "NoneType"
+        assert zoo.open("many").summary == "100,000 items"
+        assert zoo.open("many", ["item", 99_999]).type == "NoneType"
         zoo.look.evaluate(named("gate"), "opened")
         assert cell.result().output.endswith("True\n")
 
@@ -228,12 +226,10 @@ def test_inspection_imports_none_of_the_big_libraries() -> None:
             "import sys\nthings = [{'a': 1}, {'a': 2}]\ntext = 'x'\nraw = b'\\x89PNG'\ndef f(): pass"
         )
         for name in ("things", "text", "raw", "f", "sys"):
-            opened = bare.look.open(named(name))
+            opened = bare.open(name)
             look_everywhere(bare.look, named(name), opened)
-        loaded = bare.cells.run(
-            "print([m for m in ('pandas', 'polars', 'numpy', 'pyarrow', 'torch', 'matplotlib', 'PIL') if m in sys.modules])"
-        )
-        assert loaded.output == "[]\n"
+        big = set("pandas polars numpy pyarrow torch matplotlib PIL".split())
+        assert bare.cells.text(f"{big} & {{*sys.modules}}") == "set()\n"
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +256,7 @@ def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:
         "wide, wider = [dict.fromkeys(map(str, range(5_000)))], [dict.fromkeys(map(str, range(5_001)))]"
     )
     odd.run("apart = [{str(n * 2_000 + k): 1 for k in range(2_000)} for n in range(3)]")
-    views = [odd.look.open(named(name)).views[0] for name in ("wide", "wider", "apart")]
+    views = [odd.open(name).views[0] for name in ("wide", "wider", "apart")]
     assert views == ["table", "tree", "tree"]
 
 
@@ -280,11 +276,11 @@ def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:
 )
 def test_rare_types_open(odd: Looking, value: str, view: str) -> None:
     odd.run(f"rare = {value}")
-    opened = odd.look.open(named("rare"))
+    opened = odd.open("rare")
     assert opened.views[0] == view
     if view == "table":
         odd.table("rare", *range(opened.columns))
-        odd.look.figures(named("rare"), 0)
+        odd.figures("rare", 0)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +299,7 @@ def test_rare_types_open(odd: Looking, value: str, view: str) -> None:
 )
 def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None:
     odd.run(f"numbers = {value}")
-    assert ("plot" in odd.look.open(named("numbers")).views) is drawn
+    assert ("plot" in odd.open("numbers").views) is drawn
     if drawn:
         assert odd.look.plot(named("numbers"), "line", 20, 20).ys[0] in (1, 1.5)
         assert sum(odd.look.plot(named("numbers"), "histogram", 20, 20).ys) in (1, 2)
@@ -314,12 +310,12 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
 
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
     odd.run("tall = np.zeros((5_001, 10_001), dtype='i1', order='F'); tall[5_000, :] = 7")
-    assert odd.look.array_figures(named("tall")).max == "7"
+    assert odd.figures("tall").max == "7"
     odd.run("tall = np.zeros((5_001 * 2, 10_001), dtype='i1')[::2]")
     with pytest.raises(KernelError, match="is not contiguous"):
-        odd.look.array_figures(named("tall"))
+        odd.figures("tall")
     odd.run("tall = np.arange(10)[::3]")
-    assert odd.look.array_figures(named("tall")).max == "9"
+    assert odd.figures("tall").max == "9"
 
 
 def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
@@ -330,9 +326,7 @@ def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
     assert (source.source, source.where.endswith("x.py")) == ("", True)
 
 
-def test_custom_version_class_is_read_without_running_its_code(
-    odd: Looking,
-) -> None:
+def test_custom_version_class_is_read_without_running_its_code(odd: Looking) -> None:
     odd.run(
         "import types\nclass Version(str):\n    def __str__(self): asked.append(1)\n    __len__ = __iter__ = isprintable = __str__\nasked = []"
     )
@@ -353,8 +347,7 @@ def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
         )
 
         def was_late() -> bool:
-            """Close the screen while the property runs; return whether its value came
-            afterwards."""
+            """Close the screen while the property runs; return whether its value came later."""
             own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
             look = InspectorClient(own.cells.kernel)
             with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""Images, figures and tensors, and types that an environment teaches the inspector."""
+"""Images, figures and tensors; inspectors that packages register."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics
+from mahtab_tui.kernel.inspector_client import ArrayFacts
 from mahtab_tui.manual import page
 from tests.integration.inspection import Looking, looking, named
 
@@ -20,7 +20,7 @@ MODES = ("1", "P", "RGBA", "CMYK", "F")
 
 
 @pytest.fixture(scope="module")
-def looked() -> Iterator[Looking]:
+def pictures() -> Iterator[Looking]:
     with looking() as made:
         made.run(
             "from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure"
@@ -28,47 +28,47 @@ def looked() -> Iterator[Looking]:
         yield made
 
 
-def seen(looked: Looking, name: str) -> Image.Image:
-    assert looked.look.open(named(name)).views[0] == "picture"
-    return Image.open(io.BytesIO(looked.look.picture(named(name))))
+def seen(pictures: Looking, name: str) -> Image.Image:
+    assert pictures.open(name).views[0] == "picture"
+    return Image.open(io.BytesIO(pictures.look.picture(named(name))))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_images_of_every_mode_are_drawn(looked: Looking, mode: str) -> None:
-    looked.run(f"image = Image.new('{mode}', (30, 20))")
-    assert seen(looked, "image").size == (30, 20)
-    assert looked.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
+def test_images_of_every_mode_are_drawn(pictures: Looking, mode: str) -> None:
+    pictures.run(f"image = Image.new('{mode}', (30, 20))")
+    assert seen(pictures, "image").size == (30, 20)
+    assert pictures.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
 
 
-def test_lazy_image_is_loaded_and_a_closed_one_reported(looked: Looking, tmp_path: Path) -> None:
+def test_lazy_image_is_loaded_and_a_closed_one_reported(pictures: Looking, tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
-    looked.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
-    assert seen(looked, "image").size == (12, 8)
-    looked.run(f"image = Image.open({file!r}); image.close()")
+    pictures.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
+    assert seen(pictures, "image").size == (12, 8)
+    pictures.run(f"image = Image.open({file!r}); image.close()")
     with pytest.raises(KernelError, match=r"closed|cannot"):
-        looked.look.picture(named("image"))
+        pictures.look.picture(named("image"))
 
 
 @pytest.mark.parametrize(
     "made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
 )
-def test_figure_is_drawn_without_changing(looked: Looking, made: str) -> None:
-    looked.run(
+def test_figure_is_drawn_without_changing(pictures: Looking, made: str) -> None:
+    pictures.run(
         f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
     )
     before = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
-    unchanged = looked.cells.text(before)
-    drawn = seen(looked, "figure")
+    unchanged = pictures.cells.text(before)
+    drawn = seen(pictures, "figure")
     assert drawn.width > 100
-    assert looked.cells.text(before) == unchanged
+    assert pictures.cells.text(before) == unchanged
 
 
-def test_failing_figure_reports_the_reason(looked: Looking) -> None:
-    looked.run(
+def test_failing_figure_reports_the_reason(pictures: Looking) -> None:
+    pictures.run(
         "figure = Figure()\nclass Bad(plt.Line2D):\n    def draw(self, renderer): raise ValueError('no ink')\nfigure.add_artist(Bad([0, 1], [0, 1]))"
     )
     with pytest.raises(KernelError, match="no ink"):
-        looked.look.picture(named("figure"))
+        pictures.look.picture(named("figure"))
 
 
 SHAPES = """
@@ -108,27 +108,19 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
 
 
 def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
-    opened = shapes.look.open(named("p"))
-    assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [
-        ("Corners", "table"),
-        ("Words", "text"),
-    ]
-    corners = opened.shown[0]
-    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == [
-        "x",
-        "y",
-    ]
-    assert (
-        shapes.look.text(opened.shown[1].opened.path, 0, 100).text
-        == "A polygon with 3 corners, 12.0 around."
-    )
+    opened = shapes.open("p")
+    corners, words = opened.shown
+    assert (corners.title, corners.opened.views[0]) == ("Corners", "table")
+    assert (words.title, words.opened.views[0]) == ("Words", "text")
+    headings = shapes.look.headings(corners.opened.path, range(2))
+    assert [heading.name for heading in headings] == ["x", "y"]
+    text = shapes.look.text(words.opened.path, 0, 100).text
+    assert text == "A polygon with 3 corners, 12.0 around."
     assert opened.views[0] == "tree"
 
 
-def test_failing_inspector_is_reported_and_the_object_still_opens(
-    shapes: Looking,
-) -> None:
-    opened = shapes.look.open(named("b"))
+def test_failing_inspector_is_reported_and_the_object_still_opens(shapes: Looking) -> None:
+    opened = shapes.open("b")
     assert opened.problem == "Its inspector raised ValueError: no"
     assert opened.shown == ()
     assert opened.views[0] == "tree"
@@ -136,7 +128,7 @@ def test_failing_inspector_is_reported_and_the_object_still_opens(
 
 def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
     shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
-    opened = shapes.look.open(named("false"))
+    opened = shapes.open("false")
     assert (opened.shown, opened.problem) == ((), "")
 
 
@@ -160,13 +152,13 @@ nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
 class Own(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        raise RuntimeError("looking has run me")
+        raise RuntimeError("inspection ran this")
     shape = dtype = property(lambda self: 1 / 0)
 
 class Deep(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        raise RuntimeError("looking has run me")
+        raise RuntimeError("inspection ran this")
 
 own = torch.ones(3).as_subclass(Own)
 deep = torch.Tensor._make_subclass(Deep, torch.ones(3))
@@ -185,12 +177,8 @@ def tensors() -> Iterator[Looking]:
         yield made
 
 
-def facts(looked: Looking, name: str) -> ArrayFacts:
-    return looked.look.array(named(name))
-
-
-def figures(looked: Looking, name: str) -> ColumnStatistics:
-    return looked.look.array_figures(named(name))
+def facts(found: Looking, name: str) -> ArrayFacts:
+    return found.look.array(named(name))
 
 
 @needs_torch
@@ -208,9 +196,9 @@ def figures(looked: Looking, name: str) -> ColumnStatistics:
 def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
     tensors: Looking, name: str, low: str, high: str, mean: str
 ) -> None:
-    statistics = figures(tensors, name)
+    statistics = tensors.figures(name)
     assert (statistics.min, statistics.max, statistics.mean) == (low, high, mean)
-    assert tensors.look.open(named(name)).views[:2] == ("array", "plot")
+    assert tensors.open(name).views[:2] == ("array", "plot")
     assert sum(tensors.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
 
@@ -219,24 +207,24 @@ def test_tensor_facts_are_reported(tensors: Looking) -> None:
     assert facts(tensors, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16)
     assert facts(tensors, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6)
     assert facts(tensors, "meta").device == "meta"
-    assert tensors.look.open(named("scalar")).views[0] == "repr"
+    assert tensors.open("scalar").views[0] == "repr"
 
 
 @needs_torch
 def test_tensors_without_numbers_are_explained(tensors: Looking) -> None:
     with pytest.raises(KernelError, match="meta device"):
-        figures(tensors, "meta")
-    assert figures(tensors, "empty").min == ""
-    assert "plot" not in tensors.look.open(named("complexes")).views
+        tensors.figures("meta")
+    assert tensors.figures("empty").min == ""
+    assert "plot" not in tensors.open("complexes").views
     assert facts(tensors, "complexes").dtype == "torch.complex64"
     for name in ("nested", "coo"):
-        assert tensors.look.open(named(name)).views[0] == "tree"
+        assert tensors.open(name).views[0] == "tree"
 
 
 @needs_torch
 def test_no_code_of_a_subclass_runs(tensors: Looking) -> None:
     assert facts(tensors, "own") == ArrayFacts((3,), "torch.float32", "cpu", 12)
-    assert tensors.look.open(named("deep")).views[0] == "tree"
+    assert tensors.open("deep").views[0] == "tree"
 
 
 @needs_torch
@@ -246,19 +234,19 @@ def test_missing_numpy_is_explained_in_a_sentence() -> None:
             "import sys; sys.modules['numpy'] = None\nimport warnings; warnings.simplefilter('ignore')\nimport torch; v = torch.ones(3)\ndel sys.modules['numpy']"
         )
         assert facts(made, "v").shape == (3,)
-        assert made.look.open(named("v")).views[0] == "array"
+        assert made.open("v").views[0] == "array"
         with pytest.raises(
             KernelError, match="needs numpy, which the kernel's environment does not have"
         ):
-            figures(made, "v")
+            made.figures("v")
 
 
-def test_image_without_pixels_does_not_crash(looked: Looking) -> None:
-    looked.run("image = Image.new('RGB', (0, 5))")
+def test_image_without_pixels_does_not_crash(pictures: Looking) -> None:
+    pictures.run("image = Image.new('RGB', (0, 5))")
     with pytest.raises(KernelError):
-        looked.look.picture(named("image"))
+        pictures.look.picture(named("image"))
 
 
-def test_user_defined_class_is_not_drawn_automatically(looked: Looking) -> None:
-    looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
-    assert looked.look.open(named("image")).views[0] != "picture"
+def test_user_defined_class_is_not_drawn_automatically(pictures: Looking) -> None:
+    pictures.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
+    assert pictures.open("image").views[0] != "picture"

@@ -1,8 +1,7 @@
-"""Kernels of Jupyter that another program has started."""
+"""Jupyter kernels that another program has started."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -20,14 +19,10 @@ def test_missing_connection_file_gives_one_sentence() -> None:
         start("existing:/nothing.json")
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["jupyter+http://hub/?token=secret", "jupyter:", "existing: "],
-)
+@pytest.mark.parametrize("address", ["jupyter+http://hub/?token=secret", "jupyter:", "existing: "])
 def test_malformed_address_gives_one_sentence_without_secrets(address: str) -> None:
-    with pytest.raises(KernelError) as raised:
+    with pytest.raises(KernelError, match=r"^[^\n]+: give jupyter:NAME or [^\n]+\.$") as raised:
         start(address)
-    assert re.fullmatch(r"[^\n]+\.", str(raised.value))
     assert "secret" not in str(raised.value)
 
 
@@ -41,27 +36,22 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
             assert {each.name for each in cells.kernel.variables()} == {"theirs"}
             cells.run("ours = 2")
             assert value_for(client, "ours")["data"]["text/plain"] == "2"
-            assert (
-                cells.interrupt_after("go", "print('go')\nwhile True: pass").status
-                is Status.INTERRUPTED
-            )
+            result = cells.interrupt_after("go", "print('go')\nwhile True: pass")
+            assert result.status is Status.INTERRUPTED
             with pytest.raises(KernelError, match="Only the program that started"):
                 cells.kernel.reset()
             cells.run("del ours; Out.clear()")
         after = value_for(client, names)
         assert process.poll() is None
-        assert _words(after) - _words(before) <= {"_i", "_ii", "_iii"} | {
-            f"_i{n}" for n in range(9)
-        } | {f"_{n}" for n in range(9)} | {"2"}
+        new = _words(after) - _words(before)
+        assert all(re.fullmatch(r"_i{1,3}|_i?\d|2", word) for word in new), new
 
 
 def test_death_of_another_programs_kernel_gives_one_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path) as (file, _, process), cells_at(f"existing:{file}") as cells:
         result = cells.run_until("go", process.kill, "print('go')\nimport time; time.sleep(60)")
-        assert (result.status, result.detail) == (
-            Status.DIED,
-            f"The kernel of {file} no longer answers.",
-        )
+        assert result.status is Status.DIED
+        assert result.detail == f"The kernel of {file} no longer answers."
         assert cells.run("1").detail == result.detail
 
 
@@ -72,18 +62,17 @@ def test_connection_file_of_a_dead_kernel_gives_one_sentence(tmp_path: Path) -> 
         start(f"existing:{file}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "[1]",
-        "no json",
-        json.dumps({"transport": "odd", "shell_port": 1}),
-        '{"shell_port": "x"}',
-        '{"key": 5}',
-    ],
-)
+BROKEN = [
+    "",
+    "{}",
+    "[1]",
+    "no json",
+    '{"transport": "odd", "shell_port": 1}',
+    '{"shell_port": "x"}',
+]
+
+
+@pytest.mark.parametrize("text", [*BROKEN, '{"key": 5}'])
 def test_broken_connection_file_gives_one_sentence(tmp_path: Path, text: str) -> None:
     file = tmp_path / "broken.json"
     file.write_text(text)

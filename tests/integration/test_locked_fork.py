@@ -1,5 +1,5 @@
-"""Cells in a locked fork: whatever they try is held or named, ordinary code that reads runs, and
-only plain data comes back."""
+"""Cells in a locked fork: what they may not do fails and is named, ordinary code that reads runs,
+and only plain data comes back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from 
 
 
 class Canaries:
-    """A folder with what must stay as it is, and a port that nobody may connect to."""
+    """A folder that must stay as it is, and a port that nobody may connect to."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "inside").mkdir(parents=True)
@@ -56,16 +56,7 @@ class Canaries:
         return f"P, Q, D, PORT, SECRET = {made!r}, {unchanged!r}, {inside!r}, {port}, {str(self.secret)!r}"
 
     def seen(self) -> list[object]:
-        paths = sorted(self.folder.rglob("*"))
-        return [
-            (
-                str(path),
-                path.lstat().st_mode,
-                path.lstat().st_mtime_ns if path.is_file() else 0,
-                _content(path),
-            )
-            for path in paths
-        ]
+        return [(str(path), *_state(path)) for path in sorted(self.folder.rglob("*"))]
 
     def connected(self) -> bool:
         try:
@@ -75,17 +66,18 @@ class Canaries:
         return True
 
 
-def _content(path: Path) -> object:
-    return (
-        (path.read_bytes(), os.listxattr(path)) if path.is_file() and not path.is_symlink() else ""
-    )
+def _state(path: Path) -> tuple[object, ...]:
+    status = path.lstat()
+    if not path.is_file():
+        return (status.st_mode,)
+    content = () if path.is_symlink() else (path.read_bytes(), os.listxattr(path))
+    return status.st_mode, status.st_mtime_ns, *content
 
 
 class Cells:
     def __init__(self, folder: Path) -> None:
-        self.host = RecordingHost()
         self.kernel = ProcessKernel(cwd=str(folder))
-        self.kernel.start(self.host)
+        self.kernel.start(RecordingHost())
         self._number = 0
 
     def run(self, code: str, lock: Lock | None = None) -> CellResult:
@@ -99,24 +91,23 @@ class Cells:
 
 
 @pytest.fixture
-def cells(tmp_path: Path) -> Iterator[Cells]:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    made = Cells(folder)
-    if made.kernel.cannot_lock:
+def cells(project: Path) -> Iterator[Cells]:
+    made = Cells(project)
+    try:
+        if made.kernel.cannot_lock:
+            pytest.skip(made.kernel.cannot_lock)
+        yield made
+    finally:
         made.kernel.close()
-        pytest.skip(made.kernel.cannot_lock)
-    yield made
-    made.kernel.close()
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param(first, marks=[pytest.mark.slow] if first else [])
-        for first in range(0, len(TRIES), GROUP)
-    ],
-)
+GROUPS = [
+    pytest.param(first, marks=[pytest.mark.slow] if first else [])
+    for first in range(0, len(TRIES), GROUP)
+]
+
+
+@pytest.mark.parametrize("first", GROUPS)
 def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
     cells = Cells(canaries.folder)
@@ -127,16 +118,10 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     for what, code in TRIES[first : first + GROUP]:
         result = cells.run(code, "keep")
         cells.run(LATER)
-        if canaries.seen() != before or canaries.connected() or cells.value(DIGEST) != digest:
-            failed.append(
-                (
-                    what,
-                    result.output,
-                    [each for each in canaries.seen() if each not in before],
-                    cells.value(DIGEST),
-                )
-            )
-            before, digest = canaries.seen(), cells.value(DIGEST)
+        seen, found = canaries.seen(), cells.value(DIGEST)
+        if seen != before or canaries.connected() or found != digest:
+            failed.append((what, result.output, [x for x in seen if x not in before], found))
+            before, digest = seen, found
         new = cells.value(
             f"[(n, type(v).__name__) for n, v in globals().items() if n not in {names} and callable(v) and n in __builtins__.__dict__]"
         )
@@ -150,7 +135,7 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [12, pytest.param(len(ORDINARY), marks=pytest.mark.slow)])
 def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: int) -> None:
-    (Path(cells.kernel.info().cwd) / "data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
+    Path("data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
     cells.run(SETUP)
     asked = []
     for code in ORDINARY[:count]:
@@ -178,39 +163,32 @@ NEEDS = {
 
 
 def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
-    folder = Path(cells.kernel.info().cwd)
-    (folder / "data.csv").write_text("a\n1\n")
+    Path("data.csv").write_text("a\n1\n")
     cells.run(
         "import numpy, pandas as pd; df = pd.DataFrame({'a': [1]}); MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096)"
     )
     names = cells.value("sorted(globals())")
     assert {code: cells.run(f"new = 1\n{code}", "keep").needs for code in NEEDS} == NEEDS
     assert cells.value("sorted(globals())") == names
-    assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "mapped"]
+    assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
 
 
 def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells: Cells) -> None:
     cells.run("items, table, gone = [1], {'a': 1}, 5")
-    result = cells.run(
-        "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal",
-        "keep",
-    )
+    code = "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal"
+    result = cells.run(code, "keep")
     assert result.output == "a\n{'a': 1}\n1\nran apart: changes to `items` were not kept\n"
     assert [(change.name, change.change) for change in result.changes] == [
         ("gone", "deleted"),
         ("total", "added"),
         ("other", "added"),
     ]
-    assert (
-        cells.value("total, items, other is items, 'gone' in globals()")
-        == "(1, [1], True, False)\n"
-    )
+    value = cells.value("total, items, other is items, 'gone' in globals()")
+    assert value == "(1, [1], True, False)\n"
     cells.kernel.undo(2)
     assert cells.value("gone, 'total' in globals()") == "(5, False)\n"
-    assert (
-        cells.run("new = 3; items.clear(); new", "discard").output
-        == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
-    )
+    discarded = cells.run("new = 3; items.clear(); new", "discard").output
+    assert discarded == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
     assert cells.value("'new' in globals(), items") == "(False, [1])\n"
     failed = cells.run("kept = 4\n1 / 0", "keep")
     assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
@@ -226,31 +204,22 @@ def test_returned_tables_have_their_attributes() -> None:
 
 
 def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:
-    (Path(cells.kernel.info().cwd) / "shop.py").write_text("open('made', 'w')")
-    assert (
-        cells.run(
-            "import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt",
-            "keep",
-        ).needs
-        == ""
-    )
-    assert (
-        cells.value("st.mean([1, 3]), Counter('aa'), dt.__name__")
-        == "(2, Counter({'a': 2}), 'datetime')\n"
-    )
+    Path("shop.py").write_text("open('made', 'w')")
+    code = "import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt"
+    assert cells.run(code, "keep").needs == ""
+    value = cells.value("st.mean([1, 3]), Counter('aa'), dt.__name__")
+    assert value == "(2, Counter({'a': 2}), 'datetime')\n"
     assert cells.run("import shop", "keep").needs == "wanted to write made"
-    (Path(cells.kernel.info().cwd) / "shop.py").write_text("x = 1")
-    assert (
-        cells.run("import shop", "keep").needs
-        == "wanted to keep shop (the module shop), which is not plain data"
-    )
+    Path("shop.py").write_text("x = 1")
+    needs = cells.run("import shop", "keep").needs
+    assert needs == "wanted to keep shop (the module shop), which is not plain data"
 
 
-def test_interrupt_ends_the_fork_and_files_read_by_the_user_are_readable(
-    cells: Cells, tmp_path: Path
+def test_files_read_by_the_user_are_readable_and_an_interrupt_ends_the_fork(
+    cells: Cells, home: Path
 ) -> None:
-    (tmp_path / "far.txt").write_text("far away")
-    read = f"open({str(tmp_path / 'far.txt')!r}).read()"
+    (home / "far.txt").write_text("far away")
+    read = f"open({str(home / 'far.txt')!r}).read()"
     assert cells.run(read, "keep").needs.startswith("wanted to read")
     cells.run(read)
     assert cells.run(read, "keep").output == "'far away'\n"

@@ -1,7 +1,9 @@
-"""Tools of MCP servers in cells and searches, and who is asked before."""
+"""Tools of MCP servers in cells and searches, and the approval of calls."""
 
 from __future__ import annotations
 
+import builtins
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ from tests.integration.saving import SavedSession
 from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
-from tests.waiting import wait_for
+from tests.waiting import alive, descendants, wait_for
 
 
 def start(kernel: Kernel, *, no_trace: bool = False) -> Opened:
@@ -68,17 +70,12 @@ def state(it: Opened) -> ServerState:
     return known.states["echo"]
 
 
-def test_cell_calls_a_tool_and_stores_its_result(it: Opened) -> None:
-    assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
-
-
 def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession) -> None:
     it = open_with(echo=plain("exit"))
     assert "echo" in it.run("echo").text
     assert it.session.kernel.variables() == []
-    assert (
-        "could not be started: it exited with code 1 (there is no key)" in it.run("echo.say").text
-    )
+    failure = it.run("echo.say").text
+    assert "could not be started: it exited with code 1 (there is no key)" in failure
 
 
 def test_tool_results_are_converted_to_values(it: Opened) -> None:
@@ -86,16 +83,13 @@ def test_tool_results_are_converted_to_values(it: Opened) -> None:
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
         "({'n': 1}, 'words', <picture image/png, 70 bytes>, b'\\x89PNG', 'image/png', b'\\x00\\x01\\x02')"
     )
-    assert [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY] == [
-        "image/png"
-    ]
+    shown = [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY]
+    assert shown == ["image/png"]
 
 
 def test_arguments_are_checked_before_they_are_sent(it: Opened) -> None:
-    assert (
-        "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
-        in it.run("echo.add('x')").text
-    )
+    sentence = "The argument a is wrong: 'x' is not of type 'number'."
+    assert f"ToolFailed: echo.add was not called. {sentence}" in it.run("echo.add('x')").text
     assert "An argument has a object in it" in it.run("echo.add(object())").text
     assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
 
@@ -105,12 +99,9 @@ DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True
 
 def test_only_given_arguments_are_sent(open_with: OpenSession) -> None:
     properties = {name: {"default": default} for name, default in DEFAULTS.items()}
-    echo = {
-        "name": "show",
-        "inputSchema": {"type": "object", "properties": properties},
-        "annotations": {"readOnlyHint": True},
-    }
-    it = open_with(echo=plain("show", [echo]))
+    schema = {"type": "object", "properties": properties}
+    show = {"name": "show", "inputSchema": schema, "annotations": {"readOnlyHint": True}}
+    it = open_with(echo=plain("show", [show]))
     assert it.value("echo.show()") == "{}"
     assert it.value("echo.show(all=True, ratio=0.25)") == "{'ratio': 0.25, 'all': True}"
     explained = it.session.kernel.explain("echo.show(", 10)
@@ -124,19 +115,13 @@ def test_tool_error_is_an_exception_with_its_text(it: Opened) -> None:
 
 
 def test_server_built_with_the_sdk_works(open_with: OpenSession) -> None:
-    it = open_with(
-        **{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}}
-    )
+    it = open_with(**{"my-friend": friendly()})
     assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
 
 
 def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
-    from tests.waiting import alive, descendants
-
     it = open_with(echo=plain("deaf"))
     it.run("echo.say('x')")
-    import os
-
     server = next(
         pid
         for pid in descendants(os.getpid())
@@ -146,6 +131,7 @@ def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     wait_for(lambda: not alive(server))
 
 
+WHY = "demo calls a tool of the MCP server echo that may change something"
 WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
 
 
@@ -167,13 +153,9 @@ def asked(it: Opened) -> Approval:
 
 
 def test_user_is_not_asked_about_their_own_cells(it: Opened) -> None:
-    assert it.value("echo.write('x')") == "x"
-    assert (
-        it.value(
-            "import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r"
-        )
-        == "['y']"
-    )
+    assert it.value("echo.write(text='x')") == "x"
+    code = "import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r"
+    assert it.value(code) == "['y']"
     assert not was_asked(it)
 
 
@@ -189,19 +171,15 @@ def test_user_is_asked_about_other_tools_with_every_character_visible(
     running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
     approval = asked(it)
     assert approval.text == "echo.write(\n    text='a\\x1b[31m\\u202eb',\n)"
-    assert (approval.is_code, approval.why) == (
-        False,
-        "demo calls a tool of the MCP server echo that may change something",
-    )
+    assert (approval.is_code, approval.why) == (False, WHY)
     assert it.session.approvals.answer(approval.request, Decision("run"))
     assert running.result(60).status == "ok"
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
 
 
 def test_refusal_is_an_error_of_the_cell_with_the_reason(it: Opened) -> None:
-    running = by_the_model(
-        it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
-    )
+    code = "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
+    running = by_the_model(it, code)
     it.session.approvals.answer(asked(it).request, Decision("skip", reason="not now"))
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
@@ -215,21 +193,13 @@ def test_auto_mode_asks_nobody(it: Opened) -> None:
 def test_rules_take_precedence_over_the_approval_mode(
     it: Opened, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    rules = parse_rules(
-        (
-            'allow: echo.write(*, text="fine*")',
-            'deny: echo.write(*, text="never")',
-            'ask: *.write(*, text="perhaps")',
-        )
-    )
-    monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
+    allow, deny = 'allow: echo.write(*, text="fine*")', 'deny: echo.write(*, text="never")'
+    rules = parse_rules((allow, deny, 'ask: *.write(*, text="perhaps")'))
+    monkeypatch.setattr(SessionInfo, "rules", property(lambda info: rules))
     it.session.info.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
     denied = by_the_model(it, "echo.write('never')").result(60).output
-    assert (
-        'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.'
-        in denied
-    )
+    assert f"echo.write was not called: the rule {deny} forbids it." in denied
     assert not was_asked(it)
     assert it.value("echo.write('never')") == "never"
     running = by_the_model(it, "echo.write('perhaps')")
@@ -241,10 +211,8 @@ def test_rules_take_precedence_over_the_approval_mode(
 
 def test_cell_in_a_locked_fork_cannot_call_tools(it: Opened) -> None:
     it.session.info.set_approval("auto")
-    assert (
-        by_the_model(it, "echo.write('x')", lock="keep").result(60).needs
-        == "wanted to call mcp_tools()"
-    )
+    result = by_the_model(it, "echo.write('x')", lock="keep").result(60)
+    assert result.needs == "wanted to call mcp_tools()"
 
 
 def test_wrong_arguments_fail_without_asking(it: Opened) -> None:
@@ -260,20 +228,13 @@ def test_an_interrupt_withdraws_the_question(it: Opened) -> None:
     assert it.session.approvals.waiting == ()
 
 
-@pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
-def test_models_thread_is_asked_about_after_its_cell(
-    it: Opened, while_a_cell_of_the_user_runs: bool
-) -> None:
+@pytest.mark.parametrize("later", ["go.set(); t.join()", "threading.Timer(0.2, go.set).start()"])
+def test_models_thread_is_asked_about_after_its_cell(it: Opened, later: str) -> None:
     code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
     by_the_model(it, code).result(60)
-    it.session.submit(
-        "python",
-        "go.set(); t.join()"
-        if while_a_cell_of_the_user_runs
-        else "threading.Timer(0.2, go.set).start()",
-    )
+    it.session.submit("python", later)
     approval = asked(it)
-    assert approval.why == "demo calls a tool of the MCP server echo that may change something"
+    assert approval.why == WHY
     it.session.approvals.answer(approval.request, Decision("skip"))
 
 
@@ -287,9 +248,7 @@ def test_models_task_is_asked_about_while_a_user_cell_runs(it: Opened) -> None:
     assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
 
 
-def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
-    it: Opened,
-) -> None:
+def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(it: Opened) -> None:
     it.run(
         "import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()"
     )
@@ -333,14 +292,12 @@ def test_interrupted_search_ends_the_call_of_its_tool(
 
 
 def test_embedded_kernel_has_the_servers_until_closed(home: Path, project: Path) -> None:
-    import builtins
-
     configure(home, echo=plain())
     namespace: dict[str, Any] = {}
     it = start(InProcessKernel(namespace))
-    assert it.run("said = echo.say('x')").status == "ok"
+    assert it.run("text = echo.say('x')").status == "ok"
     it.session.close()
-    assert namespace["said"] == "x"
+    assert namespace["text"] == "x"
     assert not hasattr(builtins, "echo")
 
 
@@ -375,10 +332,8 @@ def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> 
     )
     lines = "\n".join(report())
     assert f"✓ mcp         echo: {sys.executable} -c open('started', 'w')" in lines
-    assert (
-        "! mcp         gone: there-is-none\n              There is no program there-is-none."
-        in lines
-    )
+    gone = "! mcp         gone: there-is-none\n              There is no program there-is-none."
+    assert gone in lines
     assert "The variable NO_URL is not set in the environment." in lines
     assert not (project / "started").exists()
 
@@ -392,11 +347,9 @@ def test_saved_tool_results_and_tools_are_restored_with_a_session(
     first.run("words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1")
     first.session.close()
     it = open_session(keep=saved_namespace.location, past=first.store.records)
-    restored = it.store.wait(tags.RESTORE)
-    assert restored.text == "5 variables restored."
-    assert (
-        it.value("words, picture, bytes(picture)[:4], number")
-        == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
+    assert it.store.wait(tags.RESTORE).text == "5 variables restored."
+    assert it.value("words, picture, bytes(picture)[:4], number") == (
+        "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
     )
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
 

@@ -1,5 +1,4 @@
-"""The sandbox for systems that cannot close a process off: what runs in it, what does not get out
-of it, and how it ends."""
+"""The sandbox for systems that cannot lock a process down."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from tests.integration.sandboxes import RecordingNode, never, printed, run
 from tests.integration.test_sandbox_snippets import SNIPPETS, Snippet, play
 from tests.waiting import alive, descendants, ticks, wait_for
 
-_RUN = """\
+RUNS = """\
 look at the text first
 counter of log levels
 comprehension of every kind
@@ -77,15 +76,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize(
-    "snippet", [one for one in SNIPPETS if one.name in _RUN], ids=lambda one: one.name
+    "snippet", [each for each in SNIPPETS if each.name in RUNS], ids=lambda each: each.name
 )
 async def test_ordinary_python_subset_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
     assert await play(sandboxes, snippet) == snippet.prints
 
 
-@pytest.mark.parametrize("module", MODULES)
-async def test_modules_named_in_the_prompt_exist(sandbox: Sandbox, module: str) -> None:
-    assert await printed(sandbox, f"import {module}") == ""
+async def test_modules_named_in_the_prompt_exist(sandbox: Sandbox) -> None:
+    assert await printed(sandbox, f"import {', '.join(MODULES)}") == ""
 
 
 @pytest.mark.parametrize(
@@ -119,7 +117,7 @@ async def test_no_escape_attempt_succeeds(
     node = RecordingNode()
     sandbox = await sandboxes.start(Text.root("text"), node)
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
-    # A traceback shows the code itself, which may name what it looks for.
+    # A traceback shows the code itself, which may contain a canary's name.
     output = f"{result.output} {node.calls} {node.notifications}".replace(escape.code, "")
     assert canary.dead(output, None) == [], result
     assert "canary-" not in output
@@ -141,17 +139,17 @@ async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
     assert len(long.output) < 10_000
 
 
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [("list", ["one\n", "two\n"]), ("dict", {"a.txt": "one\n", "b.txt": "two\n"})],
+)
 async def test_documents_arrive_as_lists_and_dicts(
-    sandboxes: MontySandboxes, node: RecordingNode
+    sandboxes: MontySandboxes, node: RecordingNode, kind: Any, shown: object
 ) -> None:
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
-    for kind, shown in (
-        ("list", "['one\\n', 'two\\n']\n"),
-        ("dict", "{'a.txt': 'one\\n', 'b.txt': 'two\\n'}\n"),
-    ):
-        sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)  # type: ignore[arg-type]
-        assert await printed(sandbox, "context") == shown
-        await sandbox.close()
+    sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)
+    assert await printed(sandbox, "context") == f"{shown!r}\n"
+    await sandbox.close()
 
 
 async def test_contexts_have_names_and_tools_are_called(
@@ -162,17 +160,12 @@ async def test_contexts_have_names_and_tools_are_called(
 
     node.answer = answer
     text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
-    sandbox = await sandboxes.start(
-        text, node, tools=[DescribedTool("price", "(n)", "Return a price.")]
-    )
-    assert (
-        await printed(sandbox, "contract, mails, sorted(context)")
-        == "('one', ['two', 'three'], ['contract', 'mails'])\n"
-    )
-    assert (
-        await printed(sandbox, "price(1, tax=True)")
-        == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
-    )
+    price = DescribedTool("price", "(n)", "Return a price.")
+    sandbox = await sandboxes.start(text, node, tools=[price])
+    shown = await printed(sandbox, "contract, mails, sorted(context)")
+    assert shown == "('one', ['two', 'three'], ['contract', 'mails'])\n"
+    sent = await printed(sandbox, "price(1, tax=True)")
+    assert sent == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
     assert await printed(sandbox, "print(price(0))") == "None\n"
     assert "only plain data" in (await run(sandbox, "price(len)")).output.lower()
     await sandbox.close()
@@ -182,10 +175,8 @@ async def test_grep_finds_lines(sandboxes: MontySandboxes, node: RecordingNode) 
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
     sandbox = await sandboxes.start(Text.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
-    assert (
-        await printed(sandbox, "grep('(?i)error', 1)")
-        == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
-    )
+    whole = "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
+    assert await printed(sandbox, "grep('(?i)error', 1)") == whole
     assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
@@ -195,18 +186,11 @@ async def test_grep_finds_lines(sandboxes: MontySandboxes, node: RecordingNode) 
 async def test_sub_calls_send_spans_and_receive_answers(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
-    assert (
-        await printed(
-            sandbox, "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]"
-        )
-        == "['who?', 'why?', ['when?', 'when?']]\n"
-    )
+    code = "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]"
+    assert await printed(sandbox, code) == "['who?', 'why?', ['when?', 'when?']]\n"
     assert [name for name, _ in node.calls] == ["rlm", "llm", "rlm"]
-    assert node.calls[2][1] == {
-        "query": "when?",
-        "parts": [{"text": "one\ntwo\n"}, {"text": "three\n"}],
-        "map": True,
-    }
+    parts = [{"text": "one\ntwo\n"}, {"text": "three\n"}]
+    assert node.calls[2][1] == {"query": "when?", "parts": parts, "map": True}
 
 
 async def test_refused_call_is_an_exception_in_the_code(
@@ -217,12 +201,8 @@ async def test_refused_call_is_an_exception_in_the_code(
 
     node.answer = refuse
     assert "RuntimeError: The budget is used up." in (await run(sandbox, "rlm('q', 'x')")).output
-    assert (
-        await printed(
-            sandbox, "try:\n    rlm('q', 'x')\nexcept Exception as error:\n    print(error)"
-        )
-        == "The budget is used up.\n"
-    )
+    code = "try:\n    rlm('q', 'x')\nexcept Exception as error:\n    print(error)"
+    assert await printed(sandbox, code) == "The budget is used up.\n"
     assert "missing a required argument: 'subset'" in (await run(sandbox, "rlm('q')")).output
 
 
@@ -230,8 +210,7 @@ async def test_final_ends_the_turn_at_once_whatever_the_code_catches(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
     result = await run(sandbox, "try:\n    FINAL({'n': 1})\nexcept:\n    pass\nprint('after')")
-    assert result.status == "final"
-    assert result.output == ""
+    assert (result.status, result.output) == ("final", "")
     assert node.finals == ['{"n": 1}']
     refused = await run(sandbox, "FINAL('x' * 40_001)")
     assert refused.status == "error"
@@ -299,21 +278,14 @@ async def test_help_explains_how_to_call_a_name(sandbox: Sandbox) -> None:
 
 
 async def test_names_used_by_other_programs_cannot_reach_the_host(
-    sandboxes: MontySandboxes,
+    sandbox: Sandbox, node: RecordingNode
 ) -> None:
-    node = RecordingNode()
-    sandbox = await sandboxes.start(Text.root("abc"), node)
-    assert (
-        await printed(
-            sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))"
-        )
-        == "q ['q', 'q'] ['p']\n"
-    )
+    code = "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))"
+    assert await printed(sandbox, code) == "q ['q', 'q'] ['p']\n"
     assert "Call FINAL(asyncio)" in (await run(sandbox, "FINAL_VAR('asyncio')")).output
     assert node.finals == []
     await run(sandbox, "found = 42\nFINAL_VAR(found)")
     assert node.finals == ["42"]
-    await sandbox.close()
 
 
 async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
@@ -348,16 +320,15 @@ asyncio.run(main())
 
 
 async def test_process_of_a_killed_host_ends() -> None:
-    host = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE
-    )
+    pipe = asyncio.subprocess.PIPE
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, stdout=pipe)
     assert host.stdout is not None
     assert await host.stdout.readline() == b"started\n"
     process = 0
 
     def works() -> bool:
         nonlocal process
-        with contextlib.suppress(FileNotFoundError):  # another one, which has ended
+        with contextlib.suppress(FileNotFoundError):  # another process, which has ended
             for process in descendants(host.pid):
                 if ticks(process) > 30:
                     return True

@@ -1,4 +1,4 @@
-"""Pictures on their way from a question to the services of models that see."""
+"""Pictures, from a question to the services of models with vision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
 from mahtab_tui.session.attachments import Attachments, MentionChip
@@ -30,18 +29,14 @@ BLIND_SERVER = {"/props": {"modalities": {"vision": False}}}
 
 
 @pytest.fixture
-def asked(service: Service, open_session: OpenSession) -> OpenSession:
-    """Open a session whose model is behind the service."""
+def asked(service: Service, open_session: OpenSession, project: Path) -> OpenSession:
+    """Open a session whose model is behind the service, in a folder with the picture a.png."""
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
     return lambda protocol, **more: open_session(model=protocol.spec, **more)
 
 
-def ask(it: Opened, question: str, turn: int = 1) -> None:
-    it.session.submit("ask", question)
-    it.store.wait(tags.AGENT, state="done", turn=turn)
-
-
 def images(body: dict[str, Any]) -> list[str]:
-    """The pictures of a request's messages, in base64, as its protocol has them."""
+    """The pictures of a request's messages, in base64, in the form of any protocol."""
     found: list[str] = []
     for message in body["messages"]:
         found += message.get("images") or []
@@ -56,16 +51,8 @@ def images(body: dict[str, Any]) -> list[str]:
     return found
 
 
-def attachments(it: Opened) -> list[Record]:
-    return [record for record in it.store.records if record.tag == tags.USER_ATTACHMENT]
-
-
 def notices(it: Opened) -> list[str]:
-    return [
-        record.text
-        for record in it.store.records
-        if record.tag == tags.NOTICE and "picture" in record.text
-    ]
+    return [record.text for record in it.store.of(tags.NOTICE) if "picture" in record.text]
 
 
 def test_pictures_from_files_and_variables_are_sent_scaled(
@@ -74,9 +61,8 @@ def test_pictures_from_files_and_variables_are_sent_scaled(
     service.replies = [protocol.reply("I see.")]
     (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
     it = asked(protocol)
-    it.session.submit("python", DRAWS)
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    ask(it, "what are @photo.png and $im?")
+    it.run(DRAWS)
+    it.ask_and_wait("what are @photo.png and $im?")
     sizes = [
         (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
     ]
@@ -87,19 +73,18 @@ def test_pictures_from_files_and_variables_are_sent_scaled(
 
 
 def test_later_questions_include_earlier_pictures_until_hidden(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, asked: OpenSession
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    ask(it, "and its colour?", 2)
+    it.ask_and_wait("what is @a.png?")
+    it.ask_and_wait("and its colour?")
     assert len(images(service.asked[1])) == 1
-    ask(it, "once more @a.png", 3)
+    it.ask_and_wait("once more @a.png")
     assert len(images(service.asked[2])) == 1, "the same picture goes once"
     it.session.entries.hide("question 1", True)
     it.session.entries.hide("question 3", True)
-    ask(it, "what was it?", 4)
+    it.ask_and_wait("what was it?")
     assert images(service.asked[3]) == []
 
 
@@ -107,92 +92,80 @@ def test_picture_is_stored_once_and_restored_with_the_session(
     service: Service, asked: OpenSession, project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
     it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    ask(it, "again: @a.png", 2)
-    first, second = attachments(it)
-    assert (
-        decoded(first.attrs["data"]).size == (first.attrs["width"], first.attrs["height"]) == (9, 9)
-    )
-    assert second.attrs["picture"] == first.attrs["picture"]
-    assert "data" not in second.attrs
-    data = first.attrs["data"]
+    it.ask_and_wait("what is @a.png?")
+    it.ask_and_wait("again: @a.png")
+    first, second = it.store.of(tags.USER_ATTACHMENT)
+    data = first.data
+    assert decoded(data).size == (first.width, first.height) == (9, 9)
+    assert (second.picture, second.data) == (first.picture, None)
     assert sum(data in json.dumps(record.attrs) + record.text for record in it.store.records) == 1
     past = [made(r.tag, r.text, json.loads(json.dumps(r.attrs)), r.time) for r in it.store.records]
     it.session.close()
     (project / "a.png").unlink()
     again = asked(OPENAI, past=past)
-    ask(again, "what was it?", 3)
+    again.ask_and_wait("what was it?")
     assert images(service.asked[-1]) == [data]
 
 
 @pytest.mark.parametrize("lost", ["its record", "its data"])
 def test_missing_picture_is_described_as_not_shown(
-    service: Service, asked: OpenSession, project: Path, lost: str
+    service: Service, asked: OpenSession, lost: str
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
     it = asked(OPENAI)
-    ask(it, "what is @a.png?")
-    past = []
-    for record in it.store.records:
-        attrs = {
-            name: value
-            for name, value in record.attrs.items()
-            if record.tag != tags.USER_ATTACHMENT or name != "data"
-        }
-        if lost == "its data" or record.tag != tags.USER_ATTACHMENT:
-            past.append(made(record.tag, record.text, attrs, record.time))
+    it.ask_and_wait("what is @a.png?")
+    past = [
+        record.changed(data=None) if record.tag == tags.USER_ATTACHMENT else record
+        for record in it.store.records
+        if lost == "its data" or record.tag != tags.USER_ATTACHMENT
+    ]
     it.session.close()
     again = asked(OPENAI, past=past)
-    ask(again, "what was it?", 2)
+    again.ask_and_wait("what was it?")
     assert images(service.asked[-1]) == []
     assert ("not shown to you" in json.dumps(service.asked[-1])) == (lost == "its data")
 
 
 def test_model_without_vision_gets_text_and_the_user_a_notice(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, asked: OpenSession
 ) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("I see nothing.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(BLIND)
-    ask(it, "what is @a.png?")
+    it.ask_and_wait("what is @a.png?")
     assert images(service.asked[0]) == []
     assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
     assert len(notices(it)) == 1
     assert notices(it)[0].startswith("The model cannot see pictures")
-    ask(it, "and now?", 2)
+    it.ask_and_wait("and now?")
     assert len(notices(it)) == 1
     it.session.set_model(OPENAI.spec)
     wait_for(lambda: accepts_pictures(it.session.agent.agent._nodes.llm))
-    ask(it, "and you?", 3)
+    it.ask_and_wait("and you?")
     assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
 
 
 def test_service_refusing_pictures_is_asked_again_without_them(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, asked: OpenSession
 ) -> None:
     refusal = refusing(400, "this model does not support image input", plain=True)
     service.replies = [refusal, OLLAMA.reply("In words, then.")]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OLLAMA)
-    ask(it, "what is @a.png?")
+    it.ask_and_wait("what is @a.png?")
     assert [len(images(body)) for body in service.asked] == [1, 0]
     assert "does not support image input" in notices(it)[0]
-    ask(it, "and @a.png?", 2)
+    it.ask_and_wait("and @a.png?")
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
 def test_pictures_reduce_the_space_for_text(
     service: Service, asked: OpenSession, project: Path
 ) -> None:
-    """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes
-    3,400."""
+    # Ollama reads 16,384 tokens here; the answer takes a quarter, the picture 3,400.
     service.replies = [OLLAMA.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE))))
-    ask(asked(OLLAMA), "what is @a.png? " + "word " * 10_000)
+    asked(OLLAMA).ask_and_wait("what is @a.png? " + "word " * 10_000)
     assert len(images(service.asked[0])) == 1
     text = sum(len(message["content"]) for message in service.asked[0]["messages"])
     assert text < 3 * (12_288 - 3_300)
@@ -201,12 +174,11 @@ def test_pictures_reduce_the_space_for_text(
 def test_pictures_are_sent_as_space_permits(
     service: Service, asked: OpenSession, project: Path
 ) -> None:
-    """Ollama reads 16,384 tokens here."""
     service.replies = [OLLAMA.reply("I see.")]
     for number in range(3):
         (project / f"{number}.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE), number)))
     it = asked(OLLAMA)
-    ask(it, "@0.png @1.png @2.png")
+    it.ask_and_wait("@0.png @1.png @2.png")
     assert len(images(service.asked[0])) == 1
     assert decoded(images(service.asked[0])[0]).getpixel((0, 0)) == (2, 2, 2)
     assert notices(it)[0].startswith("Not all pictures fit")
@@ -249,9 +221,7 @@ def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: P
         cells.kernel.inspect("drawn")
 
 
-def test_figures_are_drawn_and_undrawable_ones_become_text(
-    cells: Cells,
-) -> None:
+def test_figures_are_drawn_and_undrawable_ones_become_text(cells: Cells) -> None:
     cells.run(
         "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
         "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"
@@ -266,8 +236,7 @@ def test_figures_are_drawn_and_undrawable_ones_become_text(
 
 def test_pictures_of_a_cell_are_sent_individually(open_session: OpenSession, project: Path) -> None:
     it = open_session("I see.")
-    it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    it.run(f"{DRAWS}\ndisplay(im, im.resize((20, 10)))")
     labels = ["@cell:1 (1 of 2)", "@cell:1 (2 of 2)"]
     assert it.session.attachments.chips("@cell:1 @cell:9") == [
         *(MentionChip(label, "picture", picture=True) for label in labels),
@@ -283,21 +252,17 @@ def test_damaged_picture_of_a_saved_session_is_not_attached(cells: Cells) -> Non
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
-    for number in range(MOST + 2):
-        (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
-    found = Attachments(cells.kernel).gather(
-        " ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False
-    )
+    names = [f"{number}.png" for number in range(MOST + 2)]
+    for number, name in enumerate(names):
+        (project / name).write_bytes(encoded(Image.new("L", (2, 2), number)))
+    found = Attachments(cells.kernel).gather("@" + " @".join(names), lambda: False)
     assert [each.problem for each in found] == [""] * MOST + [
         f"at most {MOST} pictures go with a question"
     ] * 2
 
 
-def test_picture_counts_in_cost_limit_and_estimate(
-    service: Service, asked: OpenSession, project: Path
-) -> None:
+def test_picture_counts_in_cost_limit_and_estimate(service: Service, asked: OpenSession) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
-    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(OPENAI)
     spending = it.session.agent.spending
     afford, worst = spending.within_limit, []
@@ -311,7 +276,7 @@ def test_picture_counts_in_cost_limit_and_estimate(
         it.session.submit("ask", question)
         it.store.wait(tags.USAGE, turn=turn)
         it.session.entries.hide("question 1", True)
-    with_it, without = (record.attrs for record in it.store.records if record.tag == tags.USAGE)
-    assert with_it["estimated"]
-    assert with_it["input_tokens"] > without["input_tokens"] + 3_000
+    with_it, without = it.store.of(tags.USAGE)
+    assert with_it.estimated
+    assert with_it.input_tokens > without.input_tokens + 3_000
     assert worst[0] > worst[1] + 3_000 * 2e-6, "gpt-4o: 2.5 dollars for a million tokens"

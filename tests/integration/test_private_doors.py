@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.prompt import PRIVATE_CELL
-from mahtab_tui.bus.records import Decision
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session import Session
-from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.bus.records import Record
 from mahtab_tui.session.info import Frontend, HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system import start_thread
 from tests import tags
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened
 from tests.services import OPENAI, Service, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
 
 CANARY = "canary-Zq7"
 NUMBER = "424242"
-"""Numbers are not masked as texts are, so it is hidden only if the whole output is."""
+"""Unlike texts, numbers are not masked: it is hidden only if the whole output is."""
 
 MAKE = f"""
 import pandas as pd
@@ -44,7 +42,7 @@ def show(): print(df, word)
 NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
 
 
-class UserFace(HeadlessFrontend):
+class AskingFrontend(HeadlessFrontend):
     can_ask = True
 
 
@@ -61,21 +59,16 @@ class Doors(Opened):
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
-        def work() -> None:
-            waiting = self.store.wait(tags.APPROVAL, state="waiting")
-            self.session.approvals.answer(waiting.attrs["request"], Decision("run"))
-
-        threading.Thread(target=work, daemon=True).start()
+        start_thread("user", self.decide, "run")
 
 
-def open_doors(service: Service, face: Frontend | None = None, **settings: Any) -> Doors:
-    store = Watched()
+def open_doors(
+    service: Service, frontend: Frontend | None = None, past: Sequence[Record] = (), **options: Any
+) -> Doors:
     loaded = load_settings(
-        model="openai:our-own", reflection="never", **{"approval": "auto", **settings}
+        model="openai:our-own", reflection="never", **{"approval": "auto", **options}
     )
-    doors = Doors(
-        Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store
-    )
+    doors = Doors.make(loaded, frontend or AskingFrontend(), past=past)
     doors.service = service
     doors.session.start()
     return doors
@@ -186,20 +179,15 @@ def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> No
     for mode in ("auto", "review", "ask"):
         it.session.info.set_approval(mode)
         for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
-            before = len([record for record in it.store.records if record.tag == tags.APPROVAL])
+            before = len(it.store.of(tags.APPROVAL))
             it.service.replies = [OPENAI.reply(f"```python\n{code}\n```"), OPENAI.reply("Done.")]
             it.session.submit("ask", "go on")
-            wait_for(
-                lambda before=before: (  # type: ignore[misc]
-                    len([record for record in it.store.records if record.tag == tags.APPROVAL])
-                    > before
-                )
-            )
-            waiting = [record for record in it.store.records if record.tag == tags.APPROVAL][-1]
-            assert waiting.attrs["state"] == "waiting"
-            assert "private" in waiting.attrs["why"]
-            assert "would see its output" in waiting.attrs["why"]
-            it.session.approvals.answer(waiting.attrs["request"], Decision("stop"))
+            wait_for(partial(lambda before: len(it.store.of(tags.APPROVAL)) > before, before))
+            waiting = it.store.of(tags.APPROVAL)[-1]
+            assert waiting.state == "waiting"
+            assert "private" in waiting.why
+            assert "would see its output" in waiting.why
+            it.decide("stop", waiting.request)
             wait_for(lambda: not it.session.agent.in_turn)
     assert CANARY not in it.asked()
 
@@ -217,13 +205,9 @@ def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None
 def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) -> None:
     it.session.info.set_approval("ask")
 
-    def edit() -> None:
-        waiting = it.store.wait(tags.APPROVAL, state="waiting")
-        assert waiting.attrs.get("why") is None
-        it.session.approvals.answer(waiting.attrs["request"], Decision("run", code="print(df)"))
-
-    threading.Thread(target=edit, daemon=True).start()
+    start_thread("user", partial(it.decide, "run", code="print(df)"))
     sent = it.ask("Go on.", "```python\nprint(open_one)\n```", "Done.")
+    assert it.wait_approval().why is None
     assert PRIVATE_CELL in sent
     assert NUMBER not in sent
     assert CANARY not in sent
@@ -234,7 +218,7 @@ def test_model_code_using_no_private_variable_runs_by_itself(it: Doors) -> None:
         "What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That."
     )
     assert "ANYBODY MAY READ THIS" in sent
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert not it.store.of(tags.APPROVAL)
 
 
 def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) -> None:
@@ -250,7 +234,7 @@ def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) ->
 
 def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
-    assert marked in [record.text for record in it.store.records if record.tag == tags.NOTICE]
+    assert marked in [record.text for record in it.store.of(tags.NOTICE)]
     it.allow()
     sent = it.ask(
         "Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed."
@@ -289,7 +273,7 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
     doors.run(MAKE, "word", "numbers")
     for question in ("One?", "Two?"):
         doors.ask(question, f"I see {CANARY} word.")
-    assert CANARY in doors.asked(), "what was told before is told"
+    assert CANARY in doors.asked(), "it is sent until it is marked"
     doors.run(*(f"private({name!r})" for name in NAMES))
     sent = doors.ask("Three?", "A summary.", "Three.") + doors.ask("Four?", "A summary.", "Four.")
     assert any("<conversation>" in json.dumps(each) for each in doors.service.asked)
@@ -297,9 +281,7 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
     doors.session.close()
 
 
-def test_marking_withholds_earlier_output_and_unmarking_restores_it(
-    service: Service,
-) -> None:
+def test_marking_withholds_earlier_output_and_unmarking_restores_it(service: Service) -> None:
     doors = open_doors(service)
     doors.run(MAKE, "show()", "2 + 2")
     before = doors.ask("Before?")
@@ -319,26 +301,16 @@ def test_marking_withholds_earlier_output_and_unmarking_restores_it(
     doors.session.close()
 
 
-def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
-    guest, calls = (
-        it.session.joined_agents.join("codex", lambda sentence: None, None),
-        AgentCalls(it.session),
-    )
+def test_other_agents_see_no_private_values(it: Doors) -> None:
+    frames: list[Any] = []
+    answer_call = it.join_agent(frames.append)
 
-    def serve(what: str, **args: Any) -> str:
+    def serve(operation: str, **args: Any) -> str:
         try:
-            return json.dumps(
-                calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
-            )
+            return json.dumps(answer_call(operation, **args), ensure_ascii=False)
         except Exception as error:
             return str(error)
 
-    return serve
-
-
-def test_other_agents_see_no_private_values(it: Doors) -> None:
-    frames: list[Any] = []
-    serve = serving_agent(it, frames)
     it.run("word", "alias")
     inside = serve("contents", seen=True)
     assert '"private"' in inside
@@ -367,19 +339,14 @@ def test_changes_and_undo_hide_private_values(it: Doors) -> None:
     assert "2 × 2" not in sent
 
 
-def test_changed_private_value_is_covered_too(it: Doors) -> None:
+def test_changed_and_old_private_values_are_covered_too(it: Doors) -> None:
     it.run(
         f"word = '{CANARY} another'",
         "harmless = ''.join(reversed(''.join(reversed(word))))",
         "harmless",
     )
     assert CANARY not in it.ask("What is $harmless?")
-
-
-def test_marking_another_variable_still_covers_old_values(it: Doors) -> None:
-    it.run(
-        f"word = '{CANARY} another'", "word = 5", "private('open_one')", f"{CANARY!r} + ' another'"
-    )
+    it.run("word = 5", "private('open_one')", f"{CANARY!r} + ' another'")
     assert CANARY + " another" not in it.ask("And now?")
 
 
@@ -394,19 +361,8 @@ def test_marks_survive_a_new_kernel_and_a_resumed_session(
     wait_for(lambda: it.session.kernel.info().pid != before)
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")
-    store = Watched()
-    again = Session(
-        it.session.settings,
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-        name="test",
-        past=list(it.store.records),
-    )
-    again.start()
-    opened = Doors(again, store)
-    opened.service = service
-    opened.run(MAKE, "word")
-    assert again.private.names == sorted(NAMES)
-    assert CANARY not in opened.ask("And now?")
-    again.close()
+    again = open_doors(service, HeadlessFrontend(), list(it.store.records))
+    again.run(MAKE, "word")
+    assert again.session.private.names == sorted(NAMES)
+    assert CANARY not in again.ask("And now?")
+    again.session.close()

@@ -1,27 +1,25 @@
-"""Services that refuse, are busy, break off, stall, or say what makes no sense: one sentence, and
-what was said stays."""
+"""Services that refuse, are busy, break off, stall, or send nonsense: one sentence for the user,
+and the partial answer stays."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from pathlib import Path
+from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_repl_agent, model_calls
-from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.llm.providers import get_llm
-from tests.agents import Desk
-from tests.integration.asking import PATIENCE, ask, get_key
-from tests.services import OLLAMA, OPENAI, OPENROUTER, Protocol, Reply, Service, refusing, serving
+from tests.agents import Desk, read
+from tests.integration.asking import PATIENCE, ask, get_key, refuse
+from tests.services import OPENAI, OPENROUTER, Piece, Protocol, Reply, Service, _data, serving
 
 BROKE_OFF = "The connection broke off in the middle of the answer."
+MISSING = "The model does not exist or is not available to this account"
 
 
-class _Recording(threading.Event):
+class RecordingEvent(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float] = []
@@ -38,19 +36,13 @@ class _Recording(threading.Event):
         (401, "authentication_error", "The key was not accepted: No, since."),
         (402, "billing_error", "The account cannot pay for the answer: No, since."),
         (403, "permission_error", "This account may not use the model: No, since."),
-        (
-            404,
-            "not_found_error",
-            "The model does not exist or is not available to this account: No, since.",
-        ),
+        (404, "not_found_error", f"{MISSING}: No, since."),
     ],
 )
 def test_refusal_gives_one_sentence(
     service: Service, protocol: Protocol, status: int, kind: str, sentence: str
 ) -> None:
-    answer = ask(
-        service, protocol, refusing(status, "No,\nsince.", kind=kind, plain=protocol is OLLAMA)
-    )
+    answer = ask(service, protocol, refuse(protocol, status, "No,\nsince.", kind=kind))
     assert answer.failure.removesuffix(f" Check {get_key(protocol)}.") == sentence
     assert len(service.asked) == 1, "it is not asked again"
     assert answer.usage is None
@@ -67,20 +59,15 @@ def test_refusal_gives_one_sentence(
 def test_too_long_conversation_is_recognised(
     service: Service, protocol: Protocol, status: int, kind: str, message: str
 ) -> None:
-    answer = ask(service, protocol, refusing(status, message, kind=kind, plain=protocol is OLLAMA))
+    answer = ask(service, protocol, refuse(protocol, status, message, kind=kind))
     assert answer.too_long
     assert answer.failure.startswith("The conversation is too long for the model: ")
 
 
 def test_account_without_credit_is_not_retried(service: Service) -> None:
-    answer = ask(
-        service,
-        OPENAI,
-        refusing(429, "You exceeded your current quota.", kind="insufficient_quota"),
-    )
-    assert (
-        answer.failure == "The account cannot pay for the answer: You exceeded your current quota."
-    )
+    reason = "You exceeded your current quota."
+    answer = ask(service, OPENAI, refuse(OPENAI, 429, reason, kind="insufficient_quota"))
+    assert answer.failure == f"The account cannot pay for the answer: {reason}"
     assert len(service.asked) == 1
 
 
@@ -89,17 +76,11 @@ def test_busy_service_is_retried_after_its_requested_pause(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
-    service.replies = [
-        refusing(
-            status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}
-        ),
-        protocol.reply("Now"),
-    ]
-    cancelled = _Recording()
+    busy = refuse(protocol, status, "Later.", kind="x", headers={"retry-after": "0.2"})
+    service.replies = [busy, protocol.reply("Now")]
+    cancelled = RecordingEvent()
     pauses: list[str] = []
-    answer = read_answer(
-        get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append
-    )
+    answer = read(get_llm(protocol.spec), cancelled=cancelled, on_pause=pauses.append)
     assert (answer.text, answer.failure) == ("Now", "")
     assert len(pauses) == 1
     assert "Later. Trying again in" in pauses[0]
@@ -110,14 +91,14 @@ def test_permanently_busy_service_is_a_failure(
     service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
-    answer = ask(service, protocol, refusing(429, "Later.", kind="x", plain=protocol is OLLAMA))
+    answer = ask(service, protocol, refuse(protocol, 429, "Later.", kind="x"))
     assert answer.failure == "The service's limit is reached: Later."
     assert len(service.asked) == 3
 
 
 def test_service_requesting_an_hour_fails_at_once(service: Service) -> None:
     answer = ask(
-        service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"})
+        service, OPENAI, refuse(OPENAI, 429, "Later.", kind="x", headers={"retry-after": "3600"})
     )
     assert (
         answer.failure == "The service's limit is reached: Later. It asks to wait for 60 minutes."
@@ -129,17 +110,9 @@ def test_waiting_for_a_busy_service_can_be_stopped(
     service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_calls, "_PAUSES", (60.0,))
-    service.replies = [
-        refusing(429, "Later.", kind="x", plain=protocol is OLLAMA),
-        protocol.reply("Now"),
-    ]
+    service.replies = [refuse(protocol, 429, "Later.", kind="x"), protocol.reply("Now")]
     cancelled = threading.Event()
-    answer = read_answer(
-        get_llm(protocol.spec),
-        [HumanMessage("hi")],
-        cancelled,
-        on_pause=lambda sentence: cancelled.set(),
-    )
+    answer = read(get_llm(protocol.spec), cancelled=cancelled, on_pause=lambda _: cancelled.set())
     assert (answer.text, answer.stopped, answer.failure) == ("", True, "")
     assert len(service.asked) == 1
 
@@ -154,37 +127,27 @@ def test_overload_in_midstream_keeps_the_partial_answer_without_a_retry(
     assert len(service.asked) == 1
 
 
+RAW = {"raw": '{"error": {"message": "Too many"}}'}
+BEHIND = {"code": 429, "message": "Provider returned error", "metadata": RAW}
+
+
 @pytest.mark.parametrize(
-    ("error", "failure"),
+    ("event", "choice", "failure"),
     [
-        ("", "The service ended the answer with an error."),
-        ('"error": {"code": 502, "message": "Gone"}, ', "The service failed: Gone."),
-        ('"error": {"code": "server_error", "message": "Gone"}, ', "The service failed: Gone."),
-        (
-            '"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "{\\"error\\": {\\"message\\": \\"Too many\\"}}"}}, ',
-            "The service's limit is reached: Too many.",
-        ),
+        ({}, {}, "The service ended the answer with an error."),
+        ({"error": {"code": 502, "message": "Gone"}}, {}, "The service failed: Gone."),
+        ({"error": {"code": "server_error", "message": "Gone"}}, {}, "The service failed: Gone."),
+        ({"error": BEHIND}, {}, "The service's limit is reached: Too many."),
+        ({}, {"error": {"code": 503, "message": "Gone"}}, "The service is not available: Gone."),
     ],
 )
-def test_openrouter_error_with_an_empty_choice_is_reported(
-    service: Service, error: str, failure: str
+def test_openrouter_error_in_an_event_or_its_choice_is_reported(
+    service: Service, event: dict[str, Any], choice: dict[str, Any], failure: str
 ) -> None:
-    choice = '"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
-    event = f'data: {{"id": "1", "created": 1, "model": "m", {error}{choice}}}\n\n'.encode()
-    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
+    choices = [{"index": 0, "delta": {"content": ""}, "finish_reason": "error", **choice}]
+    pieces = [OPENROUTER.words("Half"), _data("m", **event, choices=choices)]
+    answer = ask(service, OPENROUTER, OPENROUTER.sending(pieces))
     assert (answer.text, answer.failure) == ("Half", failure)
-
-
-def test_openrouter_error_inside_a_choice_is_reported(service: Service) -> None:
-    choice = {
-        "index": 0,
-        "delta": {},
-        "finish_reason": "error",
-        "error": {"code": 503, "message": "Gone"},
-    }
-    event = f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
-    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
-    assert (answer.text, answer.failure) == ("Half", "The service is not available: Gone.")
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -202,45 +165,26 @@ def test_unreachable_service_gives_one_sentence(
     protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as gone:
-        for name in (
-            "ANTHROPIC_BASE_URL",
-            "ANTHROPIC_API_URL",
-            "OPENAI_BASE_URL",
-            "OPENAI_API_BASE",
-            "OPENROUTER_API_BASE",
-            "OLLAMA_HOST",
-        ):
+        urls = "ANTHROPIC_BASE_URL ANTHROPIC_API_URL OPENAI_BASE_URL OPENAI_API_BASE"
+        for name in (*urls.split(), "OPENROUTER_API_BASE", "OLLAMA_HOST"):
             monkeypatch.setenv(name, gone.url)
-    failure = read_answer(
-        get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()
-    ).failure
+    failure = read(get_llm(protocol.spec, timeout=PATIENCE)).failure
     assert failure.startswith("The service cannot be reached: ")
     assert "\n" not in failure
 
 
 def test_a_stream_that_stalls_is_given_up(service: Service, protocol: Protocol) -> None:
-    answer = ask(
-        service, protocol, protocol.sending([protocol.words("Well"), service.stall]), timeout=1.5
-    )
-    assert (answer.text, answer.failure) == (
-        "Well",
-        "The model has not responded for 1.5 s, so the answer was abandoned.",
-    )
+    stalling = protocol.sending([protocol.words("Well"), service.stall])
+    answer = ask(service, protocol, stalling, timeout=1.5)
+    failure = "The model has not responded for 1.5 s, so the answer was abandoned."
+    assert (answer.text, answer.failure) == ("Well", failure)
     assert service.left.wait(PATIENCE), "the connection is closed"
 
 
 def test_keepalives_between_tokens_do_not_count_as_a_stall(service: Service) -> None:
-    alive = [
-        piece
-        for _ in range(12)
-        for piece in (b": OPENROUTER PROCESSING\n\n", lambda: time.sleep(0.25))
-    ]
-    answer = ask(
-        service,
-        OPENROUTER,
-        OPENROUTER.sending([*alive, OPENROUTER.words("So."), *OPENROUTER.end]),
-        timeout=2,
-    )
+    alive: list[Piece] = [b": OPENROUTER PROCESSING\n\n", lambda: time.sleep(0.25)]
+    reply = OPENROUTER.sending([*alive * 12, OPENROUTER.words("So."), *OPENROUTER.end])
+    answer = ask(service, OPENROUTER, reply, timeout=2)
     assert (answer.text, answer.failure) == ("So.", "")
 
 
@@ -249,28 +193,26 @@ def test_stop_closes_a_silent_connection(service: Service, protocol: Protocol, s
     cancelled = threading.Event()
     begin = [] if silent == "before" else [protocol.words("Well")]
     service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
-    answer = read_answer(get_llm(protocol.spec, timeout=600), [HumanMessage("hi")], cancelled)
+    answer = read(get_llm(protocol.spec, timeout=600), cancelled=cancelled)
     assert answer.stopped
     assert service.left.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(
-    "pieces",
+    "garbage",
     [
-        [b"\xff\xfe\x00 garbage {{{\n\n"],
-        [b"data: {not json\n\n"],
-        [b"data: [1, 2, 3]\n\n"],
-        [b'data: {"choices": "none"}\n\n'],
-        ['data: {"error": {"code": "²", "message": "Gone"}}\n\n'.encode()],
-        [b"<html>Log in here</html>"],
-        [b'{"message": 7}\n'],
-        [b"\x00" * 100_000],
+        b"\xff\xfe\x00 garbage {{{\n\n",
+        b"data: {not json\n\n",
+        b"data: [1, 2, 3]\n\n",
+        b'data: {"choices": "none"}\n\n',
+        'data: {"error": {"code": "²", "message": "Gone"}}\n\n'.encode(),
+        b"<html>Log in here</html>",
+        b'{"message": 7}\n',
+        b"\x00" * 100_000,
     ],
 )
-def test_garbage_gives_one_sentence(
-    service: Service, protocol: Protocol, pieces: list[bytes]
-) -> None:
-    answer = ask(service, protocol, Reply(pieces, headers={"content-type": protocol.content}))
+def test_garbage_gives_one_sentence(service: Service, protocol: Protocol, garbage: bytes) -> None:
+    answer = ask(service, protocol, Reply([garbage], headers={"content-type": protocol.content}))
     assert answer.text == ""
     assert answer.failure
     assert "\n" not in answer.failure
@@ -278,11 +220,8 @@ def test_garbage_gives_one_sentence(
 
 
 def test_html_page_as_a_reply_gives_one_sentence(service: Service, protocol: Protocol) -> None:
-    answer = ask(
-        service,
-        protocol,
-        Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"}),
-    )
+    page = Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"})
+    answer = ask(service, protocol, page)
     assert answer.failure == "The service sent something that is not a model's answer."
 
 
@@ -293,24 +232,18 @@ def test_two_million_character_token_arrives_whole(service: Service, protocol: P
 
 
 def test_invalid_address_gives_one_sentence() -> None:
-    failure = read_answer(
-        get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()
-    ).failure
+    failure = read(get_llm("openai:x", base_url="http://[broken")).failure
     assert failure.startswith("The service cannot be reached: ")
 
 
 def test_too_long_error_leads_to_one_shorter_retry(
-    service: Service, protocol: Protocol, tmp_path: Path
+    service: Service, protocol: Protocol, desk: Desk
 ) -> None:
-    desk = Desk(tmp_path)
-    too_long = refusing(400, "prompt is too long: 9 tokens > 8 maximum", plain=protocol is OLLAMA)
+    too_long = refuse(protocol, 400, "prompt is too long: 9 tokens > 8 maximum")
     service.replies = [protocol.reply("One."), too_long, protocol.reply("Two.")]
     agent = create_repl_agent(desk.host, get_llm(protocol.spec))
-    try:
-        agent.ask_sync("zebra " * 4_000)
-        assert agent.ask_sync("second?") == "Two."
-    finally:
-        desk.session.close()
+    agent.ask_sync("zebra " * 4_000)
+    assert agent.ask_sync("second?") == "Two."
     _, whole, less = (len(str(body["messages"])) for body in service.asked)
     assert less < whole / 2 + 6_000
     assert "zebra" not in str(service.asked[2]["messages"])

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent import create_initial_state, create_repl_agent, create_repl_graph, run_graph
-from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import input_limit, model_name, priced_as, worst_cost
 from tests import tags
-from tests.agents import Desk
-from tests.integration.asking import PATIENCE, ask
+from tests.agents import Desk, read
+from tests.integration.asking import PATIENCE, ask, refuse
 from tests.services import (
     ANTHROPIC,
     OLLAMA,
@@ -31,7 +29,6 @@ from tests.services import (
     _delta,
     _event,
     _line,
-    refusing,
 )
 
 
@@ -42,20 +39,14 @@ def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> 
     def wait() -> None:
         assert arrived.acquire(timeout=PATIENCE)
 
-    words = protocol.words
-    service.replies = [
-        protocol.sending(
-            [words("It "), wait, words("is "), wait, words("so."), wait, *protocol.end]
-        )
-    ]
+    pieces = [piece for text in ("It ", "is ", "so.") for piece in (protocol.words(text), wait)]
+    service.replies = [protocol.sending([*pieces, *protocol.end])]
 
     def see(token: str | None) -> None:
         seen.append(token)
         arrived.release()
 
-    answer = read_answer(
-        get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event(), see
-    )
+    answer = read(get_llm(protocol.spec, timeout=PATIENCE), on_token=see)
     assert seen == ["It ", "is ", "so."]
     assert (answer.text, answer.ended) == ("It is so.", True)
 
@@ -65,23 +56,18 @@ def test_usage_and_cost_are_reported(service: Service, protocol: Protocol) -> No
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (1000, 100)
     assert usage.model == protocol.spec.partition(":")[2]
-    if protocol is OPENROUTER:
-        assert usage.cost == 0.0123, "as OpenRouter itself tells it"
-    elif protocol is OLLAMA:
-        assert usage.cost == 0
+    assert usage.cost is not None
+    if protocol in (OPENROUTER, OLLAMA):
+        assert usage.cost == (0.0123 if protocol is OPENROUTER else 0), "OpenRouter reports it"
     else:
-        assert usage.cost is not None
         assert usage.cost > 0
     assert not usage.estimated
 
 
 def test_cumulative_counts_of_anthropic_are_counted_once(service: Service) -> None:
     (_, counts, _) = ANTHROPIC.end
-    usage = ask(
-        service,
-        ANTHROPIC,
-        ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end]),
-    ).usage
+    reply = ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end])
+    usage = ask(service, ANTHROPIC, reply).usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 100, 400)
 
@@ -99,59 +85,38 @@ THOUGHTS = {
 
 
 def test_thoughts_are_shown_and_not_sent_again(
-    service: Service, protocol: Protocol, tmp_path: Path
+    service: Service, protocol: Protocol, desk: Desk
 ) -> None:
     thought = next(piece for name, piece in THOUGHTS.items() if PROTOCOLS[name] is protocol)
     answer = [thought, thought, protocol.words("```python\n1 + 1\n```"), *protocol.end]
     service.replies = [protocol.sending(answer), protocol.reply("Two.")]
-    desk = Desk(tmp_path)
     agent = create_repl_agent(desk.host, get_llm(protocol.spec))
-    try:
-        assert agent.ask_sync("How many?") == "Two."
-    finally:
-        desk.session.close()
-    shown = [
-        (record.tag, record.text)
-        for record in desk.records
-        if record.tag in (tags.ASSISTANT_THOUGHT, tags.ASSISTANT_THOUGHT_STREAM)
-    ]
-    pieces = (tags.ASSISTANT_THOUGHT_STREAM, "Let me ")
-    assert shown == [pieces, pieces, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
+    assert agent.ask_sync("How many?") == "Two."
+    thoughts = (tags.ASSISTANT_THOUGHT, tags.ASSISTANT_THOUGHT_STREAM)
+    shown = [(record.tag, record.text) for record in desk.records if record.tag in thoughts]
+    piece = (tags.ASSISTANT_THOUGHT_STREAM, "Let me ")
+    assert shown == [piece, piece, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
     assert len(service.asked) == 2
     assert "Let me" not in str(service.asked[1]["messages"])
 
 
-def test_truncated_answer_gives_a_warning(
-    service: Service, protocol: Protocol, tmp_path: Path
-) -> None:
+def test_truncated_answer_gives_a_warning(service: Service, protocol: Protocol, desk: Desk) -> None:
     service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
-    desk = Desk(tmp_path)
-    try:
-        assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
-    finally:
-        desk.session.close()
-    assert desk.notices("warning") == [
-        "The answer was cut off: it reached the model's token limit."
-    ]
+    assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
+    warning = "The answer was cut off: it reached the model's token limit."
+    assert desk.notices("warning") == [warning]
 
 
 def test_many_threads_can_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello ", "there")]
     llm = get_llm(protocol.spec, timeout=PATIENCE)
-    answers: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(str(llm.invoke("hi").text)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == ["Hello there"] * 8
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(llm.invoke, ["hi"] * 8))
+    assert [answer.text for answer in answers] == ["Hello there"] * 8
 
 
 def test_retrying_is_left_to_the_caller(service: Service, protocol: Protocol) -> None:
-    service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA)]
+    service.replies = [refuse(protocol, 429, "Later.", kind="x")]
     with pytest.raises(ModelBusy):
         get_llm(protocol.spec).invoke("hi")
     assert len(service.asked) == 1
@@ -163,22 +128,15 @@ def test_service_at_a_base_url_does_not_receive_the_openai_key(
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_BASE")
     service.replies = [OPENAI.reply("Hello")]
-    answer = read_answer(
-        get_llm("openai:our-own", base_url=f"{service.url}/v1"),
-        [HumanMessage("hi")],
-        threading.Event(),
-    )
+    llm = get_llm("openai:our-own", base_url=f"{service.url}/v1")
+    answer = read(llm)
     assert answer.text == "Hello"
     assert service.asked[0]["model"] == "our-own"
     assert "no-secret" not in str(service.headers)
     assert answer.usage is not None
     assert answer.usage.cost == 0, "nobody is paid for what runs here"
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "of-our-own")
-    read_answer(
-        get_llm("openai:our-own", base_url=f"{service.url}/v1"),
-        [HumanMessage("hi")],
-        threading.Event(),
-    )
+    read(get_llm("openai:our-own", base_url=f"{service.url}/v1"))
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
 
 
@@ -191,28 +149,21 @@ def test_cost_and_context_size_are_known_with_tools_too(
 
     llm = get_llm(protocol.spec)
     bound: Any = llm.bind_tools([find])
-    assert (model_name(bound), priced_as(bound), input_limit(bound)) == (
-        model_name(llm),
-        priced_as(llm),
-        input_limit(llm),
-    )
-    assert worst_cost(bound, ["hi"]) == worst_cost(llm, ["hi"])
+    for fact in (model_name, priced_as, input_limit, lambda llm: worst_cost(llm, ["hi"])):
+        assert fact(bound) == fact(llm)
     service.replies = [protocol.reply("Hello")]
-    assert read_answer(bound, [HumanMessage("hi")], threading.Event()).text == "Hello"
+    assert read(bound).text == "Hello"
 
 
 def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello")]
     get_llm(protocol.spec, max_tokens=321).invoke("hi")
     body = service.asked[0]
-    assert 321 in (
-        body.get("max_tokens"),
-        body.get("max_completion_tokens"),
-        body.get("options", {}).get("num_predict"),
-    )
+    body |= body.get("options", {})
+    assert 321 in map(body.get, ("max_tokens", "max_completion_tokens", "num_predict"))
 
 
-# Tools over the providers' protocols: calls as they are streamed, results as they are sent back.
+# Tools over the providers' protocols: streamed calls, and results that are sent back.
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("read_file", {"path": "app.py"}),
@@ -223,14 +174,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
-
-
-@pytest.fixture
-def desk(project: Path) -> Iterator[Desk]:
-    (project / "app.py").write_text("x = 1\n")
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
 
 
 def calling(protocol: Protocol) -> Reply:
@@ -244,85 +187,59 @@ def calling(protocol: Protocol) -> Reply:
                 _event("content_block_start", index=index + 1, content_block=block),
             ]
             for part in ("", written[:5], written[5:]):
-                pieces.append(
-                    _event(
-                        "content_block_delta",
-                        index=index + 1,
-                        delta={"type": "input_json_delta", "partial_json": part},
-                    )
-                )
+                delta = {"type": "input_json_delta", "partial_json": part}
+                pieces.append(_event("content_block_delta", index=index + 1, delta=delta))
         elif protocol is OLLAMA:
             call = {"function": {"name": name, "arguments": arguments}}
-            pieces.append(
-                _line(
-                    message={"role": "assistant", "content": "", "tool_calls": [call]}, done=False
-                )
-            )
+            message = {"role": "assistant", "content": "", "tool_calls": [call]}
+            pieces.append(_line(message=message, done=False))
         else:
+            first: dict[str, Any] = {"id": f"id-{index}", "type": "function"}
+            first["function"] = {"name": name, "arguments": ""}
+            rest = ({"function": {"arguments": part}} for part in (written[:5], written[5:]))
             model = protocol.spec.partition(":")[2]
-            first: dict[str, Any] = {
-                "index": index,
-                "id": f"id-{index}",
-                "type": "function",
-                "function": {"name": name, "arguments": ""},
-            }
-            pieces.append(_delta(model, tool_calls=[first]))
-            for part in (written[:5], written[5:]):
-                pieces.append(
-                    _delta(model, tool_calls=[{"index": index, "function": {"arguments": part}}])
-                )
+            deltas = ({"index": index, **each} for each in (first, *rest))
+            pieces += [_delta(model, tool_calls=[delta]) for delta in deltas]
+    ends = [(b'"finish_reason": "stop"', b'"finish_reason": "tool_calls"')]
     if protocol is ANTHROPIC:
-        end = [
-            piece.replace(b"end_turn", b"tool_use").replace(b'"index": 0', b'"index": 2')
-            for piece in protocol.end
-        ]
-    else:
-        end = [
-            piece.replace(b'"finish_reason": "stop"', b'"finish_reason": "tool_calls"')
-            for piece in protocol.end
-        ]
-    return protocol.sending([*pieces, *end])
+        ends = [(b"end_turn", b"tool_use"), (b'"index": 0', b'"index": 2')]
+    for piece in protocol.end:
+        for old, new in ends:
+            piece = piece.replace(old, new)
+        pieces.append(piece)
+    return protocol.sending(pieces)
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_calls_run_and_results_are_returned_in_the_protocols_format(
-    service: Service, protocol: Protocol, desk: Desk
+    service: Service, protocol: Protocol, desk: Desk, project: Path
 ) -> None:
+    (project / "app.py").write_text("x = 1\n")
     service.replies = [calling(protocol), protocol.reply("x is 1.")]
-    graph = create_repl_graph(get_llm(protocol.spec), desk.host, tools=desk.session.tools())
-    state = run_graph(graph, create_initial_state("what is x?"), desk.host)
+    state = desk.run(llm=get_llm(protocol.spec), tools=desk.session.tools(), reflection="never")
     assert (state["current_response"], state["failure"]) == ("x is 1.", "")
-    ended = [
-        record for record in desk.of(tags.ASSISTANT_TOOL) if record.attrs["state"] != "running"
-    ]
-    assert [
-        (record.attrs["name"], json.loads(record.attrs["arguments"]), record.attrs["state"])
-        for record in ended
-    ] == [
-        ("read_file", CALLS[0][1], "ok"),
-        ("search_code", CALLS[1][1], "error"),
-    ]
+    attrs = [record.attrs for record in desk.of(tags.ASSISTANT_TOOL)]
+    ended = [each for each in attrs if each["state"] != "running"]
+    assert [(each["name"], json.loads(each["arguments"])) for each in ended] == CALLS
+    assert [each["state"] for each in ended] == ["ok", "error"]
     first, second = service.asked
     assert len(first["tools"]) == len(second["tools"]) == 2
     sent = json.dumps(second["messages"])
     assert "     1  x = 1" in sent
     assert "is not a regular expression" in sent
     if protocol is ANTHROPIC:
-        results = [
-            block for block in second["messages"][-1]["content"] if block["type"] == "tool_result"
-        ]
+        used, results = (
+            [block for block in message["content"] if block["type"] == kind]
+            for message, kind in zip(
+                second["messages"][-2:], ("tool_use", "tool_result"), strict=True
+            )
+        )
         assert [block["tool_use_id"] for block in results] == ["id-0", "id-1"]
-        used = [block for block in second["messages"][-2]["content"] if block["type"] == "tool_use"]
-        assert [(block["id"], block["input"]) for block in used] == [
-            ("id-0", CALLS[0][1]),
-            ("id-1", CALLS[1][1]),
-        ]
+        assert [block["id"] for block in used] == ["id-0", "id-1"]
+        assert [block["input"] for block in used] == [arguments for _, arguments in CALLS]
     else:
-        assert [message["role"] for message in second["messages"][-3:]] == [
-            "assistant",
-            "tool",
-            "tool",
-        ]
+        roles = [message["role"] for message in second["messages"][-3:]]
+        assert roles == ["assistant", "tool", "tool"]
         assert len(second["messages"][-3]["tool_calls"]) == 2
 
 
@@ -331,7 +248,7 @@ def test_service_refusing_tools_is_asked_without_them(
     service: Service, protocol: Protocol, desk: Desk
 ) -> None:
     service.replies = [
-        refusing(400, "llama3.2 does not support tools", plain=protocol is OLLAMA),
+        refuse(protocol, 400, "llama3.2 does not support tools"),
         protocol.reply("It is a list."),
     ]
     agent = create_repl_agent(desk.session, get_llm(protocol.spec))

@@ -1,5 +1,4 @@
-"""Kernels elsewhere that wait for a host: their notes, their end, and what goes wrong on the way to
-one."""
+"""Detached kernels on another machine: their notes, their end, and failures to attach them."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,27 +25,29 @@ from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED
 from mahtab_tui.worker.spool import format_omission
-from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
+from tests.integration.detached import ELSEWHERE, SESSION, Screen, close_kernels, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
 
-pytestmark = pytest.mark.usefixtures("project")
+__all__ = ["close_kernels"]
+pytestmark = pytest.mark.usefixtures("project", "close_kernels")
 
 
 @pytest.fixture(autouse=True)
-def road(tmp_path: Path) -> Iterator[Road]:
-    (tmp_path / "road").mkdir()
+def road(tmp_path: Path) -> Road:
     road = Road(tmp_path / "road")
     ELSEWHERE.append(road.address)
-    yield road
-    ELSEWHERE.clear()
-    while OPEN:
-        OPEN.pop().close()
+    return road
 
 
 def the_note() -> KernelNote:
     (noted,) = noted_kernels(SESSION)
     return noted
+
+
+def run_pid(screen: Screen) -> int:
+    """Run a cell, and return the kernel's process id."""
+    return int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
 
 
 def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
@@ -74,7 +74,7 @@ def test_foreign_notes_are_skipped(text: str) -> None:
 @pytest.mark.parametrize("busy", [False, True])
 def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -> None:
     screen = Screen()
-    pid = int(screen.run(1, "import os, time; print(os.getpid())").output)
+    pid = run_pid(screen)
     if busy:
         screen.begin(2, "print('begun', flush=True); time.sleep(1000)")
     screen.leave()
@@ -89,7 +89,7 @@ def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -
 
 def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
     screen = Screen(hours=0.5 / 3600)
-    pid = int(screen.run(1, "import os; print(os.getpid())").output)
+    pid = run_pid(screen)
     screen.leave()
     wait_for(lambda: not alive(pid))
     with pytest.raises(
@@ -118,9 +118,9 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
 
 def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road) -> None:
     screen = Screen()
-    pid = int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
-    cell = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nos._exit(3)"
-    screen.begin(2, cell.replace("os._exit", "import sys; sys.stdout.flush(); os._exit"))
+    pid = run_pid(screen)
+    cell = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nimport sys; sys.stdout.flush(); os._exit(3)"
+    screen.begin(2, cell)
     screen.leave()
     Path("go").touch()
     wait_for(lambda: not alive(pid))
@@ -153,16 +153,14 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
         1,
         "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
     )
-    road.refuse()
-    road.break_wire()
+    road.disconnect()
     wait_for(lambda: first.kernel.info().next_try)
     road.accept()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
     assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
     Path("go").touch()
-    result = second.go_on(1)
-    assert result.output == "begun\n"
+    assert second.go_on(1).output == "begun\n"
     assert len(noted_kernels(SESSION)) == 1
     first.kernel.close()
     assert second.run(2, "name").output == "'Ada'\n"
@@ -176,9 +174,7 @@ def test_unused_kernel_ends_when_detached(road: Road) -> None:
     wait_for(lambda: not alive(pid))
 
 
-def test_station_survives_data_from_a_connection_being_replaced(
-    road: Road,
-) -> None:
+def test_station_survives_data_from_a_connection_being_replaced(road: Road) -> None:
     first = Screen()
     parent = int(first.run(1, "import os; print(os.getppid())").output)
     noted = the_note()
@@ -188,21 +184,11 @@ def test_station_survives_data_from_a_connection_being_replaced(
         os.close(folder)
         time.sleep(0.2)  # it is accepted
         os.kill(parent, signal.SIGSTOP)
-        request = {
-            "token": noted.station.token,
-            "host": "another",
-            "received": 0,
-            "attach": "0" * 32,
-        }
-        new.sendall(json.dumps(request).encode() + b"\n")
+        request = {"host": "another", "received": 0, "attach": "0" * 32}
+        new.sendall(json.dumps({"token": noted.station.token, **request}).encode() + b"\n")
         time.sleep(0.1)
         first.kernel.interrupt()
-        threading.Thread(
-            target=first.kernel.execute,
-            args=("1",),
-            kwargs={"cell": 2, "on_output": print},
-            daemon=True,
-        ).start()
+        threading.Thread(target=first.run, args=(2, "1"), daemon=True).start()
         time.sleep(0.5)
         os.kill(parent, signal.SIGCONT)
         assert b'"hello"' in new.recv(4096)

@@ -1,4 +1,4 @@
-"""Sessions whose kernel is on another machine: what belongs to which machine."""
+"""Sessions whose kernel is on another machine."""
 
 from __future__ import annotations
 
@@ -21,53 +21,39 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
-    (tmp_path / "road").mkdir()
-    road = Road(tmp_path / "road")
     store = Watched()
-    session = Session(
-        load_settings(model="demo", approval="auto"),
-        Lazy.of(
-            SessionBackend(
-                ProcessKernel(launcher=RemoteLauncher(road.address, 0.01)),
-                store,
-                make_kernel=lambda address: ProcessKernel(),
-            )
-        ),
-        HeadlessFrontend(),
-        name="test",
-    )
+    kernel = ProcessKernel(launcher=RemoteLauncher(Road(tmp_path / "road").address, 0.01))
+    backend = SessionBackend(kernel, store, make_kernel=lambda address: ProcessKernel())
+    settings = load_settings(model="demo", approval="auto")
+    session = Session(settings, Lazy.of(backend), HeadlessFrontend(), name="test")
     session.start()
     yield Opened(session, store)
     session.close()
 
 
 def test_text_on_another_machine_can_be_searched(far: Opened) -> None:
-    output = far.run(
-        "text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))"
-    )
-    assert "request 8 timed out" in output.text
+    code = "text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))"
+    assert "request 8 timed out" in far.run(code).text
 
 
-def test_remote_kernel_cannot_name_local_files(far: Opened, project: Path) -> None:
-    (project / "mine.txt").write_text("a secret of this machine")
-    code = (
-        "from mahtab_worker.control import Host\n"
-        f"Host.call('rlm', {{'tree': '00000000', 'options': {{}}, 'query': 'x', 'file': {str(project / 'mine.txt')!r}, 'kind': 'text', "
-        "'parts': [], 'about': '', 'contexts': [], 'tools': [], 'yes': True})"
-    )
-    assert "The text of this search is unknown" in far.run(code).text
-    assert (project / "mine.txt").exists()
-
-
-def test_remote_kernel_cannot_name_services_of_this_machine(far: Opened) -> None:
-    code = "rlm('?', 'x' * 30_000, model='openai:m', base_url='http://127.0.0.1:1')"
-    assert "another machine may not give base_url" in far.run(code).text
-
-
-def test_remote_kernel_cannot_start_local_programs(far: Opened, project: Path) -> None:
-    code = f"from mahtab_worker.control import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
-    assert "A program that needs the terminal cannot run on" in far.run(code).text
-    assert not (project / "made").exists()
+def test_remote_kernel_reaches_nothing_of_this_machine(far: Opened, project: Path) -> None:
+    mine, made = project / "mine.txt", project / "made"
+    mine.write_text("a secret of this machine")
+    texts = {"tree": "00000000", "query": "x", "file": str(mine), "kind": "text", "about": ""}
+    rest = "'options': {}, 'parts': [], 'contexts': [], 'tools': [], 'yes': True"
+    program = {"argv": ["touch", str(made)], "cwd": "/"}
+    codes = {
+        f"Host.call('rlm', {{**{texts}, {rest}}})": "The text of this search is unknown",
+        "rlm('?', 'x' * 30_000, model='openai:m', base_url='http://127.0.0.1:1')": (
+            "another machine may not give base_url"
+        ),
+        f"Host.call('terminal', {program})": "A program that needs the terminal cannot run on",
+    }
+    far.run("from mahtab_worker.control import Host")
+    for code, sentence in codes.items():
+        assert sentence in far.run(code).text
+    assert mine.exists()
+    assert not made.exists()
 
 
 def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path) -> None:
@@ -76,10 +62,8 @@ def test_paths_in_questions_are_local_and_labelled_so(far: Opened, project: Path
     assert chip.size == "15 B on this machine"
     (chip,) = far.session.attachments.chips("what is in @there.csv")
     assert chip.size == "no such file on this machine"
-    assert (
-        "search_code, read_file and files that the person attaches are of the person's machine"
-        in far.session.agent.surroundings()
-    )
+    note = "search_code, read_file and files that the person attaches are of the person's machine"
+    assert note in far.session.agent.surroundings()
 
 
 def test_moving_the_kernel_updates_the_header(far: Opened) -> None:

@@ -1,4 +1,4 @@
-"""The agent as a program uses it."""
+"""The agent as a program uses it, and the surroundings that it sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
 from tests import tags
-from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
+from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
 from tests.fake_claude import InstallClaude
 from tests.integration.kernels import PATIENCE, RecordingHost
 from tests.records import emit
@@ -41,9 +41,8 @@ def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -
     agent = agent_of(desk, code("total = sum(data)"), COMPLETE, words("The total is 6."))
     assert agent.ask_sync("sum data") == "The total is 6."
     assert desk.namespace["total"] == 6
-    assert [(record.text, record.attrs) for record in desk.of(tags.USER_CHAT)] == [
-        ("sum data", {"turn": 1})
-    ]
+    (question,) = desk.of(tags.USER_CHAT)
+    assert (question.text, question.attrs) == ("sum data", {"turn": 1})
 
 
 def test_unknown_model_gives_one_sentence(desk: Desk) -> None:
@@ -61,53 +60,28 @@ def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> No
     assert ">43</user-repl-out>" in sent
     assert sent.endswith("\n\nQuestion: well?")
     agent.ask_sync("and now?")
-    assert "repl-out" not in human(agent)[1], "what was told already is not told again"
+    assert "repl-out" not in human(agent)[1], "outputs are sent once"
 
 
 def test_conversation_continues_and_sends_nothing_twice(desk: Desk) -> None:
-    agent = agent_of(
-        desk,
-        code("secret = 'mark'\nprint(secret)"),
-        COMPLETE,
-        words("Done."),
-        words("It was mark."),
-    )
+    ran = code("secret = 'mark'\nprint(secret)"), COMPLETE, words("Done.")
+    agent = agent_of(desk, *ran, words("It was mark."))
     agent.ask_sync("do it")
     agent.ask_sync("what was it?")
-    assert [message.type for message in agent.messages] == [
-        "human",
-        "ai",
-        "human",
-        "ai",
-        "human",
-        "ai",
-    ]
+    assert [message.type for message in agent.messages] == ["human", "ai"] * 3
     assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
     assert "repl-out" not in human(agent)[-1], "the result is a message already"
 
 
 def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
-    agent = agent_of(
-        desk,
-        code("a = 1"),
-        COMPLETE,
-        words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25}),
-    )
-    agent.ask_sync("do it")
-    assert [message["role"] for message in desk.session.messages] == [
-        "user",
-        "assistant",
-        "assistant",
-    ]
-    assert [record.tag for record in desk.session.repl_activity] == [
-        tags.ASSISTANT_REPL_IN,
-        tags.ASSISTANT_REPL_OUT,
-    ]
-    assert (desk.session.usage.calls, desk.session.usage.cost, desk.session.usage.input_tokens) == (
-        3,
-        0.25,
-        5,
-    )
+    done = words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25})
+    agent_of(desk, code("a = 1"), COMPLETE, done).ask_sync("do it")
+    session = desk.session
+    assert [message["role"] for message in session.messages] == ["user", "assistant", "assistant"]
+    ran = [record.tag for record in session.repl_activity]
+    assert ran == [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
+    used = session.usage
+    assert (used.calls, used.cost, used.input_tokens) == (3, 0.25, 5)
 
 
 def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
@@ -119,14 +93,8 @@ def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
 
 async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     calls: list[tuple[Any, ...]] = []
-    agent = agent_of(
-        desk,
-        code("print('one')", "1 / 0", words="Two."),
-        INCOMPLETE,
-        code("print('three')", words="Again."),
-        COMPLETE,
-        words("End."),
-    )
+    first, second = code("print('one')", "1 / 0", words="Two."), code("print('three')")
+    agent = agent_of(desk, first, INCOMPLETE, second, COMPLETE, words("End."))
     answer = await agent.ask(
         "do it",
         on_token=lambda token: calls.append(("token", token)),
@@ -136,9 +104,8 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
         ),
     )
     assert answer == "End."
-    assert "".join(token for kind, token, *_ in calls if kind == "token").startswith(
-        "Two.\n\n```python\nprint('one')\n```"
-    )
+    tokens = "".join(token for kind, token, *_ in calls if kind == "token")
+    assert tokens.startswith("Two.\n\n```python\nprint('one')\n```")
     assert calls[0][0] == "token"
     assert [item for item in calls if item[0] != "token"] == [
         ("code", "print('one')", 0),
@@ -151,27 +118,28 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     assert calls[-1][0] == "token"
 
 
-async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> None:
-    loop = asyncio.get_running_loop()
-    reached = asyncio.Event()
-    agent = agent_of(desk, words("one two three", tokens_per_second=100))
+async def start_asking(agent: ReplAgent) -> asyncio.Task[str]:
+    """Ask, and wait for the first token."""
+    loop, reached = asyncio.get_running_loop(), asyncio.Event()
     asking = asyncio.create_task(
         agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
     )
     await reached.wait()
+    return asking
+
+
+async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> None:
+    agent = agent_of(desk, words("one two three", tokens_per_second=100))
+    asking = await start_asking(agent)
     assert not asking.done()
     assert await asking == "one two three"
 
 
 async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
-    loop = asyncio.get_running_loop()
-    reached, ended = asyncio.Event(), threading.Event()
+    ended = threading.Event()
     desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
     agent = agent_of(desk, words("one two three " * 1_000, tokens_per_second=100))
-    asking = asyncio.create_task(
-        agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
-    )
-    await reached.wait()
+    asking = await start_asking(agent)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -179,13 +147,8 @@ async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
 
 
 async def test_cancelling_a_waiting_question_leaves_the_running_one(desk: Desk) -> None:
-    loop = asyncio.get_running_loop()
-    reached = asyncio.Event()
     agent = agent_of(desk, words("one two three", tokens_per_second=50))
-    first = asyncio.create_task(
-        agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
-    )
-    await reached.wait()
+    first = await start_asking(agent)
     second = asyncio.create_task(agent.ask("again"))
     await asyncio.sleep(0)
     second.cancel()
@@ -199,11 +162,8 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
     ended = threading.Event()
     desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
     agent = agent_of(desk, code("print('begun')\nwhile True: pass"), words("Here I am."))
-    desk.when(
-        tags.ASSISTANT_REPL_OUT_STREAM,
-        lambda record: os.kill(os.getpid(), signal.SIGINT),
-        text="begun",
-    )
+    begun = tags.ASSISTANT_REPL_OUT_STREAM
+    desk.when(begun, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
     assert ended.wait(PATIENCE)
@@ -219,7 +179,7 @@ def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert desk.doings() == ["thinking", "done"] * 4
+    assert desk.agent_states() == ["thinking", "done"] * 4
     assert [message.type for message in agent.messages] == ["human", "ai"] * 4
 
 
@@ -230,14 +190,13 @@ def test_turn_numbers_of_two_agents_in_one_session_are_distinct(desk: Desk) -> N
 
 
 def test_failing_model_raises_and_the_messages_stay(desk: Desk) -> None:
-    agent = agent_of(
-        desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again.")
-    )
+    failure = {"error": "The model is away."}
+    agent = agent_of(desk, code("a = 1"), INCOMPLETE, failure, words("Back again."))
     with pytest.raises(ModelError, match="The model is away"):
         agent.ask_sync("do it")
     assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
     assert desk.notices("error") == ["The model is away."]
-    assert desk.doings()[-1] == "failed"
+    assert desk.agent_states()[-1] == "failed"
     assert agent.ask_sync("and now?") == "Back again."
 
 
@@ -249,8 +208,8 @@ def test_raising_callback_ends_the_turn_and_reaches_the_caller(desk: Desk) -> No
     with pytest.raises(LookupError, match="no room"):
         agent.ask_sync("do it", Callbacks(on_code_block=refuse))
     assert "a" not in desk.namespace
-    assert desk.doings() == ["thinking", "failed"]
-    assert desk.host.cancelled.is_set(), "the model need not go on"
+    assert desk.agent_states() == ["thinking", "failed"]
+    assert desk.host.cancelled.is_set(), "the model is stopped"
     assert [message.type for message in agent.messages] == ["human", "ai"]
     assert agent.ask_sync("and now?") == "Fine."
 
@@ -261,14 +220,8 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
     desk = Desk(tmp_path, kernel=kernel)
     try:
         execute_code("data = [1, 2, 3]", desk.session)
-        agent = agent_of(
-            desk,
-            code("total = sum(data)\ntotal"),
-            INCOMPLETE,
-            code("import os; os._exit(3)"),
-            INCOMPLETE,
-            words("It died."),
-        )
+        first, second = code("total = sum(data)\ntotal"), code("import os; os._exit(3)")
+        agent = agent_of(desk, first, INCOMPLETE, second, INCOMPLETE, words("It died."))
         assert agent.ask_sync("sum data") == "It died."
         sent = human(agent)
         assert "data: list, 3 items of int: 1, 2, 3" in sent[0]
@@ -281,18 +234,13 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
 
 
 def other_threads() -> set[threading.Thread]:
-    """Threads but that of the last turn, which may not have quite ended."""
+    """Threads without that of the last turn, which may still be ending."""
     return {thread for thread in threading.enumerate() if thread.name != "agent-turn"}
 
 
 def test_hours_of_turns_leave_no_threads(desk: Desk) -> None:
-    agent = agent_of(
-        desk,
-        *(
-            line | {"repeat": True}
-            for line in (COMPLETE, words("Done.", match="in words"), code("a = 1"))
-        ),
-    )
+    lines = COMPLETE, words("Done.", match="in words"), code("a = 1")
+    agent = agent_of(desk, *(line | {"repeat": True} for line in lines))
     agent.ask_sync("warm up")
     threads = other_threads()
     for number in range(20):
@@ -312,15 +260,11 @@ def test_invalid_unicode_prompt_is_asked_anyway(desk: Desk) -> None:
 
 
 def agent_that_answers(desk: Desk) -> ReplAgent:
-    return create_repl_agent(desk.session, desk.replay({**words("Yes."), "repeat": True}))
+    return create_repl_agent(desk.session, desk.replay(words("Yes.", repeat=True)))
 
 
 def environment_sent(agent: ReplAgent) -> list[bool]:
-    return [
-        "<surroundings>" in str(message.text)
-        for message in agent.messages
-        if message.type == "human"
-    ]
+    return ["<surroundings>" in text for text in human(agent)]
 
 
 def test_first_question_includes_folder_python_platform_and_date(desk: Desk, project: Path) -> None:
@@ -370,21 +314,13 @@ def test_environment_details_are_sent_again_after_a_replaced_question(desk: Desk
 
 
 def test_environment_details_are_sent_again_after_a_summary(desk: Desk) -> None:
-    sent: list[bool] = []
-    model = desk.replay({**words("Yes."), "repeat": True})
-    stream = type(model)._stream
-
-    class RecordingModel(type(model)):  # type: ignore[misc]
-        def _stream(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
-            if messages[0].type == "system":
-                sent.append(any("<surroundings>" in str(message.text) for message in messages[1:]))
-            return stream(self, messages, *args, **kwargs)
-
-    model.__class__ = RecordingModel
+    model = FakeModel(script=["Yes."])
     agent = create_repl_agent(desk.session, model, max_history=2)
     for question in range(6):
         agent.ask_sync(f"question {question}")
-    assert sent == [True] * 6
+    asked = [messages for messages in model.asked if messages[0].type == "system"]
+    assert len(asked) == 6 < len(model.asked)
+    assert all("<surroundings>" in str(messages[1].text) for messages in asked)
 
 
 def test_folder_name_cannot_forge_tags() -> None:
@@ -401,7 +337,7 @@ def test_folder_name_cannot_forge_tags() -> None:
 def test_cli_runs_in_the_kernels_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, install_claude: InstallClaude
 ) -> None:
-    """It tells its model of its own working directory, so it begins anew in another one."""
+    """The CLI tells its model its working directory, so a change starts a new process."""
     for name in ("work", "other", "bin"):
         (project / name).mkdir()
     monkeypatch.chdir(project / "work")
@@ -414,13 +350,11 @@ def test_cli_runs_in_the_kernels_folder(
         agent = create_repl_agent(desk.session, "claude", reflection="never")
         for question in ("one", "two"):
             agent.ask_sync(question)
-        assert [start["cwd"] for start in fake.starts] == [str(project / "work")]
-        kernel.change_directory(str(project / "other"))
+        folders = [str(project / "work"), str(project / "other")]
+        assert [start["cwd"] for start in fake.starts] == folders[:1]
+        kernel.change_directory(folders[1])
         agent.ask_sync("three")
-        assert [start["cwd"] for start in fake.starts] == [
-            str(project / "work"),
-            str(project / "other"),
-        ]
+        assert [start["cwd"] for start in fake.starts] == folders
         assert f"Working directory: {project / 'other'}\n" in fake.prompts[-1]
         (project / "other").rmdir()
         kernel.reset()

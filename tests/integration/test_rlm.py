@@ -1,4 +1,4 @@
-"""`rlm` from a script: real sandboxes, prepared answers; stopped, interrupted and attacked."""
+"""`rlm` from a script, with real sandboxes and prepared answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,30 @@ from pydantic import BaseModel
 
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
-from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
-from tests.recursion_scripts import ScriptedModel, Story, query_of, replies
+from tests.integration.scripted_searches import (
+    LOG,
+    SEARCH,
+    python,
+    run_program,
+    scripted,
+    search_by,
+)
+from tests.recursion_scripts import (
+    STOPPED,
+    Messages,
+    ScriptedModel,
+    Story,
+    count_answers,
+    is_plain,
+    query_of,
+    replies,
+)
 from tests.waiting import wait_for
 
 
@@ -35,15 +50,10 @@ def test_a_script_gets_an_answer() -> None:
     answer = mahtab_tui.rlm(
         "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append
     )
-    assert answer == "20"
-    assert (type(answer), answer.state, answer.why, answer.value) == (
-        Answer,
-        "answered",
-        "The text was searched by code, in 2 turns.",
-        answer,
-    )
-    assert answer.usage.calls == 6
-    assert len(story.begun()) == 5
+    assert answer == answer.value == "20"
+    assert (type(answer), answer.state) == (Answer, "answered")
+    assert answer.why == "The text was searched by code, in 2 turns."
+    assert (answer.usage.calls, len(story.begun())) == (6, 5)
 
 
 @pytest.mark.parametrize(
@@ -51,32 +61,18 @@ def test_a_script_gets_an_answer() -> None:
 )
 def test_large_fan_out_runs_only_if_the_script_allows_it(yes: bool, answer: str) -> None:
     code = "try:\n    FINAL(len(rlm_map('count', partition(60))))\nexcept Exception as error:\n    FINAL(str(error)[:34])"
-    assert (
-        rlm(
-            "how many errors?",
-            LOG,
-            model=scripted({"how many errors?": python(code), "count": "0"}),
-            yes=yes,
-            max_depth=1,
-        )
-        == answer
-    )
+    model = scripted({"what?": python(code), "count": "0"})
+    assert rlm("what?", LOG, model=model, yes=yes) == answer
 
 
 def test_answer_may_be_longer_than_a_sub_answer() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
     story = Story()
-    answer = rlm(
-        "what?", LOG, model=scripted({"what?": python(f"FINAL({pairs})")}), on_event=story.append
-    )
+    answer = search_by(f"FINAL({pairs})", on_event=story.append)
     assert json.loads(answer)[-1] == [39_999, 40_000]
     assert story.of(tags.RLM_FINAL)[0].text == answer
-    script = {
-        "what?": python(
-            f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
-        )
-    }
-    script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
+    part = f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
+    script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": python(part)}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
 
 
@@ -89,18 +85,18 @@ def test_answer_has_the_requested_type() -> None:
     story = Story()
     asked: list[str] = []
 
-    def reply(messages: Sequence[Any]) -> str:
+    def reply(messages: Messages) -> str:
         asked.append(query_of(messages))
         number = "len(grep('ERROR'))" if "not of that form" in asked[-1] else "'twenty'"
         return python(f"hits = grep('ERROR')\nFINAL({{'errors': {number}, 'first': hits[0]}})")
 
-    answer = rlm(
-        "how many?", LOG, model=ScriptedModel(reply=reply), returns=Counted, on_event=story.append
-    )
-    assert answer.value == Counted(errors=20, first=LOG.splitlines()[500])
+    model = ScriptedModel(reply=reply)
+    answer = rlm("how many?", LOG, model=model, returns=Counted, on_event=story.append)
+    first = LOG.splitlines()[500]
+    assert answer.value == Counted(errors=20, first=first)
     assert json.loads(answer) == answer.value.model_dump()
     assert (answer.state, answer.usage.calls) == ("answered", 2)
-    assert [LOG[start:end] for start, end in answer.spans] == [LOG.splitlines()[500]]
+    assert [LOG[start:end] for start, end in answer.spans] == [first]
     assert "unable to parse string as an integer" in asked[1]
     assert story.begun() == ["1", "2"]
 
@@ -109,24 +105,22 @@ def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
     story = Story()
     both = threading.Barrier(2, timeout=60)
 
-    async def meet(messages: Sequence[Any]) -> str:
+    async def meet(messages: Messages) -> str:
         await asyncio.to_thread(both.wait)
         return python("FINAL(1)")
 
-    async def never(messages: Sequence[Any]) -> str:
+    async def never(messages: Messages) -> str:
         await asyncio.Event().wait()
         return ""
 
+    def search(reply: Any, **options: Any) -> Awaitable[Answer]:
+        return mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=reply), **options)
+
     async def program() -> list[Any]:
-        found = [
-            mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=meet), returns=int)
-            for _ in range(2)
-        ]
-        values = [answer.value for answer in await asyncio.gather(*found)]
-        endless = asyncio.ensure_future(
-            mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=never), on_event=story.append)
-        )
-        while not story.of(tags.RLM_CALL, event="turn"):
+        found = await asyncio.gather(search(meet, returns=int), search(meet, returns=int))
+        values = [answer.value for answer in found]
+        endless = asyncio.ensure_future(search(never, on_event=story.append))
+        while not story.calls("turn"):
             await asyncio.sleep(0.01)
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -138,40 +132,26 @@ def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
 
 
 def test_reading_forty_large_parts_costs_one_call_each() -> None:
-    """By rlm_map they cost as many calls as each of forty models makes that write code."""
-    text = LOG
-    explored = [python(f"print({turn})") for turn in range(3)]
+    """With rlm_map, each part costs as many calls as its model takes turns."""
+    turns = [*(python(f"print({turn})") for turn in range(3)), python("FINAL(0)")]
+    pairs = "(f'part {n}', part) for n, part in enumerate(partition(40))"
     script = {
         "map": python("FINAL(len(llm_map('part', partition(40))))"),
         "explore": python("FINAL(len(rlm_map('part', partition(40))))"),
+        "each": python(f"FINAL(', '.join(llm_map([{pairs}])[::13]))"),
     }
-    script["each"] = python(
-        "FINAL(', '.join(llm_map([(f'part {n}', part) for n, part in enumerate(partition(40))])[::13]))"
-    )
 
-    def reply(messages: Sequence[Any]) -> str:
+    def reply(messages: Messages) -> str:
         query = query_of(messages)
         if query in script:
             return script[query]
-        return (
-            [*explored, python("FINAL(0)")][sum(message.type == "ai" for message in messages)]
-            if PLAIN not in messages[0].content
-            else query
-        )
+        return query if is_plain(messages) else turns[count_answers(messages)]
 
     calls = {}
     for query in script:
-        story = Story()
-        answer = rlm(
-            query,
-            text,
-            model=ScriptedModel(reply=reply),
-            on_event=story.append,
-            small=0,
-            max_depth=2,
-        )
+        answer = rlm(query, LOG, model=ScriptedModel(reply=reply), small=0, max_depth=2)
         assert answer == ("part 0, part 13, part 26, part 39" if query == "each" else "40")
-        calls[query] = len(story.of(tags.USAGE))
+        calls[query] = answer.usage.calls
     assert calls == {"map": 41, "each": 41, "explore": 161}
 
 
@@ -184,61 +164,45 @@ def test_rlm_works_inside_a_running_loop() -> None:
 
 def test_any_kind_of_context_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
-    kinds: dict[str, Any] = {
-        "str": LOG.encode(),
-        "list": [LOG, LOG],
-        "dict": {"a": LOG, "b": 2},
-    }
-    for kind, context in kinds.items():
-        script = {"what?": python("FINAL(type(context).__name__)")}
-        assert rlm("what?", context, model=scripted(script)) == kind
-    script = {"what?": python("FINAL(list(context))")}
-    assert rlm("what?", tmp_path, model=scripted(script)) == '["a.log"]'
+    contexts = {"str": LOG.encode(), "list": [LOG, LOG], "dict": {"a": LOG, "b": 2}}
+    for kind, context in contexts.items():
+        assert search_by("FINAL(type(context).__name__)", text=context) == kind
+    assert search_by("FINAL(list(context))", text=tmp_path) == '["a.log"]'
     with pytest.raises(ContextError, match="cannot be searched"):
-        rlm("what?", 5, model="demo")
-
-
-def test_invalid_utf_8_bytes_give_a_notice() -> None:
+        search_by(text=5)
     story = Story()
-    assert rlm(
-        "what?",
-        b"\xff" + LOG.encode(),
-        model=scripted({"what?": python("FINAL(len(context))")}),
-        on_event=story.append,
-    ) == str(len(LOG) + 1)
+    latin = b"\xff" + LOG.encode()
+    answer = search_by("FINAL(len(context))", text=latin, on_event=story.append)
+    assert answer == str(len(latin))
     assert "were read as Latin-1" in story.of(tags.NOTICE)[0].text
 
 
 def test_partial_answer_gives_a_notice_and_a_missing_one_raises() -> None:
     story = Story()
-    script = {"what?": [python("print(1)")] * 2}
-    assert (
-        rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append)
-        == "the best there is"
-    )
+    code = ["print(1)"] * 2
+    assert search_by(*code, max_turns=2, on_event=story.append) == "the best there is"
     assert "search did not finish" in story.of(tags.NOTICE)[0].text
     with pytest.raises(SearchFailed, match="budget of 1 model call "):
-        rlm("what?", LOG, model=scripted(script), max_calls=1)
+        search_by(*code, max_calls=1)
     with pytest.raises(ModelError, match="There is no model"):
-        rlm("what?", LOG, model="no such")
+        search_by(model="no such")
 
 
-OSC_52 = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
-"""An answer that writes the clipboard, clears the screen and turns what follows around."""
+HOSTILE = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
+"""Writes the clipboard, clears the screen, and reverses the text after it."""
 
 
 def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
-    script = {"what?": python(f"FINAL({OSC_52!r})"), "fail": python("FINAL('x')")}
-    clean = rlm("what?", LOG, model=scripted(script))
+    clean = search_by(f"FINAL({HOSTILE!r})")
     assert clean.startswith("it is")
     assert not any(sign in clean for sign in "\x1b\x07\u202e")
-    assert rlm("what?", LOG, model=scripted(script), raw=True) == OSC_52
+    assert search_by(f"FINAL({HOSTILE!r})", raw=True) == HOSTILE
 
-    def refuse(messages: Sequence[Any]) -> str:
-        raise ModelError(OSC_52)
+    def refuse(messages: Messages) -> str:
+        raise ModelError(HOSTILE)
 
     with pytest.raises(SearchFailed) as failed:
-        rlm("what?", LOG, model=ScriptedModel(reply=refuse))
+        search_by(model=ScriptedModel(reply=refuse))
     assert "\x1b" not in str(failed.value)
 
 
@@ -258,30 +222,15 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
 
     def events(concurrency: int) -> list[tuple[Any, ...]]:
         story = Story()
-        assert (
-            rlm(
-                "how many errors?",
-                LOG,
-                model=f"replay:{path}",
-                concurrency=concurrency,
-                max_depth=3,
-                on_event=story.append,
-            )
-            == "20 errors"
-        )
-        varies = ("tree", "seq", "duration")
-        return sorted(
-            (
-                record.attrs["node"],
-                record.tag,
-                record.text,
-                json.dumps(
-                    {name: value for name, value in record.attrs.items() if name not in varies}
-                ),
-            )
-            for record in story
-            if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM)
-        )
+        options: dict[str, Any] = {"concurrency": concurrency, "on_event": story.append}
+        query, model = "how many errors?", f"replay:{path}"
+        assert rlm(query, LOG, model=model, max_depth=3, **options) == "20 errors"
+        found = []
+        for record in story:
+            if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM):
+                attrs = {**record.attrs, "tree": "", "seq": 0, "duration": 0}
+                found.append((attrs["node"], record.tag, record.text, json.dumps(attrs)))
+        return sorted(found)
 
     first = events(1)
     assert len({row[0] for row in first}) == 17
@@ -290,8 +239,7 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
 
 
 def test_sandbox_that_reads_no_answers_is_ended() -> None:
-    """Calls that come to nothing cost no model call: their answers would pile up in the memory of
-    the host."""
+    """Refused calls cost no model call, so their answers could fill the host's memory."""
     deaf = """
 import gc
 for thing in gc.get_objects():
@@ -304,35 +252,18 @@ import time
 time.sleep(20)
 """
     story = Story()
-    script = {"what?": [python(deaf), python("FINAL('after')")]}
-    search = Search(story.append)
-    try:
-        answer = search.run(
-            "what?", LOG, model=scripted(script), limits=Limits(max_calls=2), asking="run"
-        )
-    finally:
-        search.close()
+    answer = search_by(deaf, "FINAL('after')", max_calls=2, yes=True, on_event=story.append)
     assert answer.state == "partial"
     assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
 
 
 def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
-    """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C
-    would end the search."""
+    """Reading it must let other threads run, or no time limit and no Ctrl+C would end the search."""
     body = "b'\"' + b'\\\\\"' * 2_200_000"
     code = f"import os, struct\nbody = {body}\ndata = struct.pack('!I', len(body)) + body\nwhile data:\n    data = data[os.write(3, data):]"
-    program = (
-        "from mahtab_tui import rlm\nfrom tests.integration.scripted_searches import LOG, python, scripted\n"
-        f"code = {code!r}\nprint(rlm('what?', LOG, model=scripted({{'what?': [python(code), python('FINAL(1)')]}}), max_seconds=100))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[2],
-    )
-    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+    search = f"search_by({code!r}, 'FINAL(1)', max_seconds=100)"
+    program = f"from tests.integration.scripted_searches import search_by\nprint({search})"
+    assert run_program(program) == "1\n"
 
 
 @pytest.mark.parametrize(
@@ -346,15 +277,13 @@ def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
 def test_node_with_running_code_can_be_stopped(code: str) -> None:
     story = Story()
     search = Search(story.append)
-    script = {
-        "what?": python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)"),
-        "part": python(code),
-    }
+    root = python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)")
+    script = replies({"what?": root, "part": python(code)})
 
-    async def reply(messages: Any) -> str:
-        if "part" not in str(messages[1].content) and "what?" not in str(messages[1].content):
+    async def reply(messages: Messages) -> str:
+        if query_of(messages) == "wait":
             await asyncio.Event().wait()
-        return str(replies(script)(messages))
+        return str(script(messages))
 
     def stop() -> None:
         wait_for(lambda: len(story.of(tags.RLM_REPL_IN)) == 3)
@@ -362,13 +291,12 @@ def test_node_with_running_code_can_be_stopped(code: str) -> None:
             search.stop(story[0].attrs["tree"], node)
 
     threading.Thread(target=stop).start()
+    model = ScriptedModel(reply=reply)
     try:
-        answer = search.run(
-            "what?", LOG, model=ScriptedModel(reply=reply), limits=Limits(max_depth=3)
-        )
+        answer = search.run("what?", LOG, model=model, limits=Limits(max_depth=3))
     finally:
         search.close()
-    assert answer.text == "[failed: The call was stopped.]" * 2
+    assert answer.text == STOPPED * 2
 
 
 def test_final_of_the_last_call_is_evaluated() -> None:
@@ -394,12 +322,12 @@ def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
     program = f"""
 import signal
 import mahtab_tui
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background of a shell
-def told(record):
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+def on_event(record):
     if record.tag in ("rlm-repl-in", "rlm-final"):
         print(record.tag, record.attrs.get("state"), flush=True)
 try:
-    mahtab_tui.rlm("what?", "text " * 10_000, model="replay:{path}", on_event=told)
+    mahtab_tui.rlm("what?", "text " * 10_000, model="replay:{path}", on_event=on_event)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -422,18 +350,9 @@ def test_broken_log_does_not_end_the_search(tmp_path: Path) -> None:
         if record.attrs.get("event") == "turn" and readers:
             os.close(readers.pop())
 
+    options: dict[str, Any] = {"max_depth": 2, "log": path, "on_event": hang_up}
     with pytest.warns(UserWarning, match="pipe is not complete: Broken pipe"):
-        assert (
-            rlm(
-                "how many errors?",
-                LOG,
-                model=scripted(SEARCH),
-                max_depth=2,
-                log=path,
-                on_event=hang_up,
-            )
-            == "20"
-        )
+        assert rlm("how many errors?", LOG, model=scripted(SEARCH), **options) == "20"
 
 
 @pytest.mark.parametrize(
@@ -454,7 +373,6 @@ def test_failing_on_event_callback_does_not_end_the_search(error: BaseException)
         called += 1
         raise error
 
-    script = {"what?": python("FINAL(1)")}
     with pytest.warns(UserWarning, match=f"will not be called again: {type(error).__name__}"):
-        assert rlm("what?", LOG, model=scripted(script), on_event=on_event) == "1"
+        assert search_by("FINAL(1)", on_event=on_event) == "1"
     assert called == 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,7 +23,7 @@ from mahtab_tui.search.models import CLI_CONCURRENCY
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.fake_claude import FakeClaude, InstallClaude
-from tests.integration.scripted_searches import LOG, python
+from tests.integration.scripted_searches import LOG, python, run_program
 from tests.recursion_scripts import TEXT, Story
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
@@ -42,21 +40,16 @@ def test_function_receives_the_messages_and_returns_the_answer() -> None:
         sent.append(messages)
         if "Answer from the text alone" in messages[0]["content"]:
             return "six"
-        return (
-            python("print(len(context))")
-            if len(messages) == 2
-            else python("FINAL(llm('read', context[:9]))")
-        )
+        return look if len(messages) == 2 else python("FINAL(llm('read', context[:9]))")
 
+    look = python("print(len(context))")
     answer = rlm("what?", LOG, model=model)
     assert (answer, answer.usage.calls) == ("six", 3)
     assert answer.usage.tokens > 0, "estimated"
-    assert [[message["role"] for message in messages] for messages in sent] == [
-        ["system", "user"],
-        ["system", "user", "assistant", "user"],
-        ["system", "user"],
-    ]
-    assert sent[1][2]["content"] == python("print(len(context))")
+    first = ["system", "user"]
+    roles = [[message["role"] for message in messages] for messages in sent]
+    assert roles == [first, [*first, "assistant", "user"], first]
+    assert sent[1][2]["content"] == look
     assert answer.tree is not None
     assert answer.tree.calls[0].model == "model"
 
@@ -97,7 +90,6 @@ class Named(SimpleNamespace):
 
 
 ANSWER = python("FINAL(1)")
-USED = {"prompt_tokens": 7, "completion_tokens": 3}
 
 
 def pieces(messages: Messages) -> Iterator[str]:
@@ -120,6 +112,12 @@ class AsyncCaller:
         return ANSWER
 
 
+USED = {"prompt_tokens": 7, "completion_tokens": 3}
+ALSO_USED = {"input_tokens": 7, "output_tokens": 3}
+OF_OPENAI = Named(choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED))
+OF_ANTHROPIC = Named(content=[Named(text=ANSWER)], usage=Named(**ALSO_USED))
+
+
 @pytest.mark.parametrize(
     ("model", "tokens"),
     [
@@ -128,20 +126,10 @@ class AsyncCaller:
         (AsyncCaller(), None),
         (lambda messages: awaited(messages), None),
         (lambda messages: async_pieces(messages), None),
-        (lambda messages: (ANSWER, {"input_tokens": 7, "output_tokens": 3}), 10),
+        (lambda messages: (ANSWER, ALSO_USED), 10),
         (lambda messages: (ANSWER, Named(**USED)), 10),
-        (
-            lambda messages: Named(
-                choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED)
-            ),
-            10,
-        ),
-        (
-            lambda messages: Named(
-                content=[Named(text=ANSWER)], usage=Named(input_tokens=7, output_tokens=3)
-            ),
-            10,
-        ),
+        (lambda messages: OF_OPENAI, 10),
+        (lambda messages: OF_ANTHROPIC, 10),
     ],
 )
 def test_function_may_answer_in_many_forms(model: Any, tokens: int | None) -> None:
@@ -196,17 +184,13 @@ def test_function_receives_no_secrets() -> None:
         sent.append(messages)
         return "yes \ud83c"
 
-    conversation = FunctionModel(model, secrets).conversation(
-        Message("user", "It is hunter2hunter2.")
-    )
+    message = Message("user", "It is hunter2hunter2.")
+    conversation = FunctionModel(model, secrets).conversation(message)
     tokens: list[str | None] = []
     reply = asyncio.run(conversation.ask(tokens.append))
     assert "hunter2" not in sent[0][0]["content"]
-    assert (reply.text, tokens, conversation.partial) == (
-        "yes \ufffd",
-        [None, "yes \ufffd"],
-        "yes \ufffd",
-    )
+    assert reply.text == conversation.partial == "yes \ufffd"
+    assert tokens == [None, "yes \ufffd"]
 
 
 def test_no_model_library_is_loaded_for_a_function() -> None:
@@ -218,14 +202,7 @@ def model(messages):
 print(mahtab_tui.rlm("how long?", "x" * 100_000, model=model))
 print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "textual") if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[2],
-    )
-    assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr
+    assert run_program(program) == "100000\n[]\n"
 
 
 # Searches by the `claude` CLI: a fake one that speaks its protocol, real sandboxes.
@@ -263,9 +240,7 @@ def test_node_keeps_its_process_and_sends_the_text_only_once(
     assert len(fake.starts) == 1
     assert ["<search-query>" in prompt for prompt in fake.prompts] == [True, False, False]
     assert "first" in fake.prompts[1]
-    assert "dropped" in fake.prompts[1], (
-        "its own words are known to it, so it is told that they do not count"
-    )
+    assert "dropped" in fake.prompts[1], "it remembers its own words"
     assert answer.usage.cost == pytest.approx(0.75)
     assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), (
         "what is read from the cache is read too"
@@ -276,24 +251,23 @@ def test_node_keeps_its_process_and_sends_the_text_only_once(
 def test_fan_out_uses_few_processes_and_leaves_none(
     install_claude: InstallClaude, search: Search
 ) -> None:
-    fake = install_claude(
-        "answers", answers=[python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
-    )
+    answers = [python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
+    fake = install_claude("answers", answers=answers)
     most = 0
-    watching = threading.Event()
+    ended = threading.Event()
 
     def watch() -> None:
         nonlocal most
-        while not watching.wait(0.01):
+        while not ended.wait(0.01):
             most = max(most, alive(fake))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     assert search.run("what?", TEXT, model="claude", limits=LIMITS).text == "7"
-    watching.set()
+    ended.set()
     watcher.join()
     assert len(fake.starts) == 8
-    assert most <= CLI_CONCURRENCY + 1, "those that are in use, and the root's"
+    assert most <= CLI_CONCURRENCY + 1, "those in use, and the root's"
     search.close()
     assert alive(fake) == 0
 
@@ -332,22 +306,15 @@ class Completions(BaseHTTPRequestHandler):
         if not root and Completions.silent:
             Completions.over.wait(30)
         words = "```python\nFINAL(' '.join(rlm_map('read', partition(6))))\n```" if root else "fine"
+        delta = {"role": "assistant", "content": words}
+        usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
         chunks: list[dict[str, Any]] = [
-            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}}]}
+            {"choices": [{"index": 0, "delta": delta}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+            {"choices": [], "usage": usage},
         ]
-        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        chunks.append(
-            {
-                "choices": [],
-                "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
-            }
-        )
-        about = {
-            "id": "1",
-            "object": "chat.completion.chunk",
-            "created": 1,
-            "model": asked["model"],
-        }
+        about = {"id": "1", "object": "chat.completion.chunk", "created": 1}
+        about["model"] = asked["model"]
         text = "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
         data = f"{text}data: [DONE]\n\n".encode()
         self.send_response(200)
@@ -376,18 +343,9 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("_server")
 def test_consecutive_searches_use_their_own_loops() -> None:
     story = Story()
+    options: dict[str, Any] = {"model": "openai:gpt-4o", "max_usd": 1, "on_event": story.append}
     for _ in range(3):
-        assert (
-            rlm(
-                "what?",
-                TEXT * 10,
-                model="openai:gpt-4o",
-                max_usd=1,
-                max_depth=1,
-                on_event=story.append,
-            )
-            == "fine " * 5 + "fine"
-        )
+        assert rlm("what?", TEXT * 10, **options) == "fine " * 5 + "fine"
     usage = story.of(tags.USAGE)
     assert len(usage) == 21
     assert {record.attrs["model"] for record in usage} == {"gpt-4o"}
@@ -412,14 +370,11 @@ def test_model_used_by_another_loop_works() -> None:
 
 
 @pytest.mark.usefixtures("_server")
-def test_silent_service_is_abandoned_when_time_is_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_silent_service_is_abandoned_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Completions, "silent", True)
     began = time.monotonic()
-    answer = rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, max_seconds=4)
-    assert answer.startswith("[failed: The time for the search is up.]"), (
-        "the code of the root's last call, which this server answers as the first"
-    )
+    answer = rlm("what?", TEXT * 10, model="openai:gpt-4o", max_seconds=4)
+    # The server answers the root's last call with the same code as its first.
+    assert answer.startswith("[failed: The time for the search is up.]")
     assert answer.state == "partial"
     assert time.monotonic() - began < 25, "it answers after 30 s"

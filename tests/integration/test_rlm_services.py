@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE
-from tests.integration.scripted_searches import LOG, python
+from tests.integration.scripted_searches import LOG, python, run_program
 from tests.integration.sessions import OpenSession
 from tests.recursion_scripts import Story
 from tests.services import ANTHROPIC, OPENAI, Protocol, Reply, Service, refusing, serving
@@ -40,14 +38,7 @@ print(mahtab_tui.rlm("how long?", "x" * 100_000, {options}))
 heavy = ("langchain", "pydantic", "genai_prices", "httpx", "openai", "anthropic")
 print([name for name in sys.modules if name.startswith(heavy)])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[2],
-    )
-    return done.stdout or done.stderr
+    return run_program(program)
 
 
 @pytest.mark.parametrize("protocol", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
@@ -96,14 +87,8 @@ def test_sub_model_of_another_provider_gets_neither_address_nor_key(service: Ser
     service.replies = [ANTHROPIC.reply("six")]
     with serving() as other:
         other.replies = [OPENAI.reply(python("FINAL(llm('read', context[:9]))"))]
-        answer = rlm(
-            "?",
-            LOG,
-            model="openai:m",
-            sub_model=ANTHROPIC.spec,
-            base_url=f"{other.url}/v1",
-            api_key="of-the-call",
-        )
+        access: dict[str, Any] = {"base_url": f"{other.url}/v1", "api_key": "of-the-call"}
+        answer = rlm("?", LOG, model="openai:m", sub_model=ANTHROPIC.spec, **access)
     assert answer == "six"
     assert "of-the-call" not in str(service.headers)
     assert service.headers[0]["x-api-key"] == "no-secret"
@@ -164,9 +149,7 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
         search.close()
 
 
-def test_search_goes_through_langchain_where_that_sends_traces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_search_uses_langchain_if_that_sends_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     def kind() -> str:
         models = ChosenModels(dict, Secrets(), lambda level, text: None)
         return type(models.get("vllm:m", Limits(), {})).__name__
@@ -182,16 +165,9 @@ def test_search_goes_through_langchain_where_that_sends_traces(
 def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
     if protocol is ANTHROPIC:
         usage = {"input_tokens": 1_000, "output_tokens": 100}
-        answer: dict[str, Any] = {
-            "id": "m",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [{"type": "text", "text": text}],
-            "stop_reason": reason or "end_turn",
-            "stop_sequence": None,
-            "usage": usage,
-        }
+        answer: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": "m"}
+        answer |= {"content": [{"type": "text", "text": text}], "usage": usage}
+        answer |= {"stop_reason": reason or "end_turn", "stop_sequence": None}
     else:
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": reason or "stop"}
@@ -221,20 +197,17 @@ def test_client_with_a_models_name_is_a_model(service: Service, name: str) -> No
             answer = searcher.rlm("?", LOG)
     assert answer == LENGTH
     assert answer.usage.tokens == 1_100
-    assert answer.usage.usd == 0, "nobody is paid for what runs here"
+    assert answer.usage.usd == 0, "local models cost nothing"
     assert answer.tree is not None
     assert answer.tree.model == "m"
     sent = service.asked[0]
     assert (sent["model"], sent["temperature"]) == ("m", 0.5)
-    assert [message["role"] for message in sent["messages"]] == (
-        ["user"] if protocol is ANTHROPIC else ["system", "user"]
-    )
+    roles = ["user"] if protocol is ANTHROPIC else ["system", "user"]
+    assert [message["role"] for message in sent["messages"]] == roles
 
 
 @pytest.mark.parametrize("name", ["OpenAI", "Anthropic"])
-def test_failures_of_a_client_are_sentences_and_its_end_is_seen(
-    service: Service, name: str
-) -> None:
+def test_failure_and_token_limit_of_a_client_are_recognized(service: Service, name: str) -> None:
     made, protocol = client(name, service)
     service.replies = [refusing(401, "No such key.")]
     with pytest.raises(SearchFailed, match=r"^The key was not accepted: .*No such key\.$"):

@@ -1,4 +1,4 @@
-"""Attacks in a sandbox, and one that does not hold."""
+"""Attacks in a sandbox, and refusal of a weakened one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,7 @@ from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ATTACKS, ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, run
 
-# Attacks of hostile code in a sandbox: nothing outside of it notices any.
-
-_OPEN_SEATS = """
+UNCONFINED = """
 import sys
 try:
     exec(compile(sys.argv[1], "escape", "exec"), {"__name__": "__main__"})
@@ -98,12 +97,11 @@ async def test_no_escape_attempt_succeeds(
     output = f"{result.output} {node.calls} {node.notifications}"
     assert canary.dead(output, _pid(sandbox)) == [], result
     assert "canary-" not in output
-    assert json.dumps(
-        [result.output, node.calls, node.notifications], ensure_ascii=False
-    ).encode()  # no half characters
+    sent = [result.output, node.calls, node.notifications]
+    assert json.dumps(sent, ensure_ascii=False).encode()  # no surrogates
     assert "TERMINAL" not in "".join(capfd.readouterr())
     assert len(result.output) <= 20_000
-    # All goes on: the other sandbox, this one's next turn, the server.
+    # The other sandbox, this one's next turn and the server work.
     assert (await run(bystander, "context")).output == "'other'\n"
     assert (await run(sandbox, "context")).output in ("'text'\n", "") or result.status == "ok"
     assert sandboxes._server is server
@@ -134,38 +132,27 @@ async def test_all_attacks_at_once_leave_other_processes_alone(
     assert canary.dead("", _pid(bystander)) == []
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
-@pytest.mark.parametrize("escape", some_quick(one for one in ESCAPES if one.works))
+@pytest.mark.skipif(os.getuid() != 0, reason="some escapes need root")
+@pytest.mark.parametrize("escape", some_quick(each for each in ESCAPES if each.works))
 def test_canaries_detect_escapes_without_a_sandbox(
     escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = subprocess.PIPE
+    options: Any = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.STDOUT, "text": True}
     with canaries(tmp_path) as canary:
         monkeypatch.setenv("CANARY", canary.token)
-        command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]
-        with subprocess.Popen(
-            command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
+        command = [sys.executable, "-c", UNCONFINED, canary.prelude() + escape.code]
+        with subprocess.Popen(command, start_new_session=True, **options) as process:
             assert process.stdout is not None
-            output = ""
-            for line in process.stdout:
-                if line == "END\n":
-                    break
-                output += line
+            output = "".join(takewhile("END\n".__ne__, process.stdout))
             dead = canary.dead(output, process.pid)
             process.kill()
     assert dead, output
 
 
-# A sandbox that does not hold is not used, and somebody is told why.
+# A sandbox that can be escaped is not used, and the user learns why.
 
-# The child program, with a step of the lockdown left out.
-_WEAKENED = """
+WEAKENED = """
 import os, socket, sys
 package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
 from w import frames
@@ -183,35 +170,32 @@ theirs.close()
 try:
     socket.send_fds(ours, [b"t"], [text])
     ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
-except BrokenPipeError:  # it has ended by now; what it said is there
+except BrokenPipeError:  # it has ended; its message can still be read
     pass
 print(ours.recv(10_000)[4:].decode())
 ours.close()
 os.wait()
 """
+"""The child program, with a change of the lockdown."""
+ALLOW = (
+    "confinement.filter_program.__defaults__ = "
+    "((*confinement.ALLOWED, confinement.AllowedCall('x', {}, {})),)"
+)
 
 
-def first_words(change: str) -> dict[str, str]:
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _WEAKENED.replace("CHANGE", change),
-        str(Path(worker.__file__).parent),
-    ]
+def first_message(change: str) -> dict[str, str]:
+    program, folder = WEAKENED.replace("CHANGE", change), str(Path(worker.__file__).parent)
+    command = [sys.executable, "-I", "-S", "-c", program, folder]
     output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     message: dict[str, str] = json.loads(output)
     return message
 
 
-def test_intact_sandbox_is_used() -> None:
-    assert first_words("") == {"op": "ready"}
-
-
-def test_few_descriptors_suffice() -> None:
-    few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"
-    assert first_words(few) == {"op": "ready"}
+@pytest.mark.parametrize(
+    "change", ["", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"]
+)
+def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
+    assert first_message(change) == {"op": "ready"}
 
 
 @pytest.mark.parametrize(
@@ -220,44 +204,26 @@ def test_few_descriptors_suffice() -> None:
         ("confinement.restrict_files = lambda rules: None", "files can be opened"),
         ("confinement.apply_filter = lambda program: None", "processes can be made"),
         ("confinement.apply_filter = lambda program: None", "the internet can be reached"),
+        (ALLOW.format(41, 198), "the internet can be reached; local sockets can be reached"),
+        (ALLOW.format(62, 129), "processes can be signalled"),
         (
-            "confinement.filter_program.__defaults__ = ((*confinement.ALLOWED, confinement.AllowedCall('socket', 41, 198)),)",
-            "the internet can be reached; local sockets can be reached",
-        ),
-        (
-            "confinement.filter_program.__defaults__ = ((*confinement.ALLOWED, confinement.AllowedCall('kill', 62, 129)),)",
-            "processes can be signalled",
-        ),
-        (
-            "confinement.forbid_new_privileges = lambda: None\\nconfinement.restrict_files = lambda rules: confinement.syscall(446, -1, 0)",
+            "confinement.forbid_new_privileges = lambda: None\nconfinement.restrict_files = lambda rules: confinement.syscall(446, -1, 0)",
             "Errno",
         ),
         (
-            "def no(text): raise MemoryError('no memory')\\nconfinement.limit_resources = no",
+            "def no(text): raise MemoryError('no memory')\nconfinement.limit_resources = no",
             "A sandbox cannot be started: no memory",
         ),
         (
-            "def no(rules): raise OSError(24, 'Too many open files')\\nconfinement.restrict_files = no",
+            "def no(rules): raise OSError(24, 'Too many open files')\nconfinement.restrict_files = no",
             "A sandbox cannot be started: Too many open files",
         ),
     ],
 )
 def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
-    message = first_words(change.replace("\\n", "\n"))
+    message = first_message(change)
     assert message["op"] == "refused"
     assert why in message["why"]
-
-
-@pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
-    monkeypatch.setattr(process, "find_spec", lambda name: None)
-
-
-@pytest.mark.usefixtures("bare")
-def test_missing_system_feature_is_reported() -> None:
-    with pytest.raises(SandboxError, match="its kernel has no Landlock"):
-        process.open_sandboxes()
 
 
 async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,25 +236,16 @@ async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch)
             await ProcessSandboxes().start(Text.root("text"), RecordingNode())
 
 
-def _of_the_sandbox() -> str:
-    return next(line for line in doctor.report() if line[2:].startswith("sandbox"))
+def test_doctor_names_the_sandbox_and_missing_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reported() -> str:
+        return next(line for line in doctor.report() if line[2:].startswith("sandbox"))
 
-
-def test_doctor_names_the_working_sandbox() -> None:
-    assert _of_the_sandbox() == "✓ sandbox     a process under Landlock and seccomp"
-
-
-@pytest.mark.usefixtures("bare")
-def test_doctor_reports_missing_features() -> None:
-    line = _of_the_sandbox()
-    assert line.startswith("! sandbox     none")
-    assert "its kernel has no Landlock" in line
-    assert "pydantic-monty" in line
-
-
-def test_doctor_explains_why_monty_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pydantic_monty")
-    monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
-    line = _of_the_sandbox()
-    assert line.startswith("! sandbox     Monty")
-    assert "its kernel has no Landlock" in line
+    assert reported() == "✓ sandbox     a process under Landlock and seccomp"
+    lacking = "its kernel has no Landlock"
+    monkeypatch.setattr(confinement, "missing_support", lambda: lacking)
+    assert reported().startswith("! sandbox     Monty")
+    assert lacking in reported()
+    monkeypatch.setattr(process, "find_spec", lambda name: None)
+    assert reported().startswith("! sandbox     none")
+    assert lacking in reported()
+    assert "pydantic-monty" in reported()

@@ -60,18 +60,12 @@ SNIPPETS = list(snippets())
 
 
 async def answers(name: str, args: dict[str, Any]) -> Any:
-    """Answer as the engine would: the query and the length of the part; failures where the query
-    asks for them."""
+    """Answer with the query and the length of the part; fail if the query says so."""
     found = []
-    for part in args["parts"] if name == "rlm" else [args["part"]]:
-        size = (
-            0
-            if part is None
-            else len(part["text"])
-            if "text" in part
-            else part["span"][1] - part["span"][0]
-        )
-        found.append({"text": f"{args['query']} ({size})", "failed": "fail" in args["query"]})
+    for part in args["parts"]:
+        start, end = part.get("span") or (0, len(part["text"]))
+        text = f"{args['query']} ({end - start})"
+        found.append({"text": text, "failed": "fail" in args["query"]})
     return {"answers": found}
 
 

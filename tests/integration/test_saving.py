@@ -1,4 +1,4 @@
-"""A saved namespace is the same in the next kernel, also at its limits."""
+"""A saved namespace is restored unchanged, or what is missing is named."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from tests.integration.kernels import PATIENCE, Cells, interpreters
 from tests.integration.saving import SavedSession, listed, restored
+from tests.tables import rows
 from tests.waiting import alive, descendants, wait_for
 
 
@@ -25,56 +27,28 @@ def saved(home: Path, project: Path) -> Iterator[SavedSession]:
     saved.close()
 
 
-@pytest.mark.parametrize(
-    ("code", "look"),
-    [
-        ("v = [1, 'a', None, 2.5, b'x', {1: (2, {3})}]", "v"),
-        (
-            "import decimal, pathlib, re\nv = decimal.Decimal('1.5'), pathlib.Path('x'), re.compile('a+')",
-            "v",
-        ),
-        ("v = [1]; v.append(v); w = v", "v[1] is v, w is v"),
-        ("v = [1]; w = {'v': v}", "v.append(2), w, w['v'] is v"),
-        (
-            "def v(x, y=2, *, z: int = 3):\n    'doc'\n    return x + y + z + more\nmore = 10",
-            "v(1), v.__doc__, v.__annotations__, v.__qualname__",
-        ),
-        (
-            "more = 1\ndef v(): return more",
-            "v.__globals__ is globals(), globals().__setitem__('more', 5), v()",
-        ),
-        (
-            "import functools\n@functools.cache\ndef v(n): return n if n < 2 else v(n - 1) + v(n - 2)\nv(5)",
-            "v(30), v.cache_info().maxsize",
-        ),
-        (
-            "def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n    return up, lambda: n\nup, get = make(); up()",
-            "up(), get()",
-        ),
-        (
-            "import collections\nn = 5\nv = collections.defaultdict(lambda: n, a=1)",
-            "v['b'], dict(v)",
-        ),
-        (
-            "class C:\n    seen = []\n    def __init__(self): C.seen.append(1); self.me = self\n    def f(self): return super().__repr__()[:5]\nv, w = C(), C()",
-            "type(v) is C is type(w), v.me is v, v.f(), C.seen, C().seen is v.seen",
-        ),
-        ("import typing\nclass T(typing.NamedTuple):\n    x: int\nv = T(3)", "v, type(v) is T"),
-        ("class S:\n    __slots__ = ('x',)\nv = S(); v.x = [1]", "v.x"),
-        (
-            "class C: pass\nold = C()\nclass C: new = 1",
-            "type(old) is C, hasattr(old, 'new'), C.new",
-        ),
-        ("import json as v", "v.dumps(1)"),
-        (
-            "import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A; _private = 1",
-            "v is E.A, _private",
-        ),
-    ],
-)
+SAVED = r"""
+v = [1, 'a', None, 2.5, b'x', {1: (2, {3})}] | v
+import decimal, pathlib, re\nv = decimal.Decimal('1.5'), pathlib.Path('x'), re.compile('a+') | v
+v = [1]; v.append(v); w = v | v[1] is v, w is v
+v = [1]; w = {'v': v} | v.append(2), w, w['v'] is v
+def v(x, y=2, *, z: int = 3):\n    'doc'\n    return x + y + z + more\nmore = 10 | v(1), v.__doc__, v.__annotations__, v.__qualname__
+more = 1\ndef v(): return more | v.__globals__ is globals(), globals().__setitem__('more', 5), v()
+import functools\n@functools.cache\ndef v(n): return n if n < 2 else v(n - 1) + v(n - 2)\nv(5) | v(30), v.cache_info().maxsize
+def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n    return up, lambda: n\nup, get = make(); up() | up(), get()
+import collections\nn = 5\nv = collections.defaultdict(lambda: n, a=1) | v['b'], dict(v)
+class C:\n    seen = []\n    def __init__(self): C.seen.append(1); self.me = self\n    def f(self): return super().__repr__()[:5]\nv, w = C(), C() | type(v) is C is type(w), v.me is v, v.f(), C.seen, C().seen is v.seen
+import typing\nclass T(typing.NamedTuple):\n    x: int\nv = T(3) | v, type(v) is T
+class S:\n    __slots__ = ('x',)\nv = S(); v.x = [1] | v.x
+class C: pass\nold = C()\nclass C: new = 1 | type(old) is C, hasattr(old, 'new'), C.new
+import json as v | v.dumps(1)
+import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A; _private = 1 | v is E.A, _private
+"""
+
+
+@pytest.mark.parametrize(("code", "look"), rows(SAVED))
 def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:
-    first = saved.kernel()
-    first.text(code)
+    first = saved.started(code)
     saved.keep(first)
     before = first.text(look)
     first.kernel.close()
@@ -85,27 +59,16 @@ def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: s
 
 def test_views_and_frames_share_their_memory(saved: SavedSession) -> None:
     pytest.importorskip("pandas")
-    first = saved.kernel()
-    first.text(
-        "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)"
+    first = saved.started(
+        "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)",
+        "when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False",
+        "df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}",
     )
-    first.text(
-        "when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False"
-    )
-    first.text(
-        "df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}"
-    )
-    before = first.text(
-        "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
-    )
+    look = "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
+    before = first.text(look)
     cells, missing = saved.again(first)
     assert missing == {}
-    assert (
-        cells.text(
-            "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
-        )
-        == before
-    )
+    assert cells.text(look) == before
     assert cells.text(
         "np.shares_memory(a, v), np.shares_memory(a, t), a.flags.owndata, inside['df'] is df, np.shares_memory(df['x'], part)"
     ) == ("(True, True, True, True, True)\n")
@@ -117,8 +80,7 @@ def test_views_and_frames_share_their_memory(saved: SavedSession) -> None:
 def test_tables_of_other_libraries_are_restored(saved: SavedSession) -> None:
     pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
-    first = saved.kernel()
-    first.text(
+    first = saved.started(
         "import polars as pl, pyarrow as pa\nv = pl.DataFrame({'a': range(5000)}); lazy = v.lazy().filter(pl.col('a') > 4990); t = pa.table({'b': list(range(5000))})"
     )
     cells, missing = saved.again(first)
@@ -130,8 +92,7 @@ def test_tables_of_other_libraries_are_restored(saved: SavedSession) -> None:
 
 
 def test_unchanged_variables_are_not_rewritten(saved: SavedSession) -> None:
-    first = saved.kernel()
-    first.text(
+    first = saved.started(
         "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
     )
     saved.keep(first)
@@ -149,15 +110,13 @@ def test_unchanged_variables_are_not_rewritten(saved: SavedSession) -> None:
 
 def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved: SavedSession) -> None:
     saved.leave("v = 1; w = 2")
-    cells = saved.kernel()
-    cells.text("v = 'mine'")
+    cells = saved.started("v = 'mine'")
     assert restored(cells) == {"v": "a cell has made a new one since"}
     assert cells.text("v, w") == "('mine', 2)\n"
 
 
 def test_source_of_functions_is_restored(saved: SavedSession) -> None:
-    first = saved.kernel()
-    first.text("def f():\n    return 1 / 0")
+    first = saved.started("def f():\n    return 1 / 0")
     cells, _ = saved.again(first)
     assert "return 1 / 0" in cells.run("f()").output
     assert "return 1 / 0" in cells.text("import inspect; print(inspect.getsource(f))")
@@ -165,9 +124,9 @@ def test_source_of_functions_is_restored(saved: SavedSession) -> None:
 
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_version_saves_and_restores(python: str, saved: SavedSession) -> None:
-    first = saved.kernel(python)
-    first.text(
-        "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v"
+    first = saved.started(
+        "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v",
+        python=python,
     )
     cells, missing = saved.again(first, python)
     assert missing == {}
@@ -176,15 +135,13 @@ def test_every_python_version_saves_and_restores(python: str, saved: SavedSessio
     )
 
 
-def test_other_python_restores_only_data_and_leaves_code_for_the_first(
-    saved: SavedSession,
-) -> None:
-    others = [str(param.values[0]) for param in interpreters()]  # type: ignore[attr-defined]
-    if len(others) < 2:
+def test_other_python_restores_only_data_and_leaves_code_for_the_first(saved: SavedSession) -> None:
+    old, *_, new = [str(param.values[0]) for param in interpreters()] * 2  # type: ignore[attr-defined]
+    if old == new:
         pytest.skip("there is one Python only")
-    old, new = others[0], others[-1]
-    first = saved.kernel(old)
-    first.text("data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2")
+    first = saved.started(
+        "data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2", python=old
+    )
     cells, missing = saved.again(first, new)
     assert set(missing) == {"f", "C"}
     assert "it contains code of Python" in missing["f"]
@@ -233,11 +190,8 @@ def limited(home: Path, project: Path) -> Iterator[SavedSession]:
     saved.close()
 
 
-def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(
-    limited: SavedSession,
-) -> None:
-    first = limited.kernel()
-    first.text(HOSTILE)
+def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(limited: SavedSession) -> None:
+    first = limited.started(HOSTILE)
     cells, missing = limited.again(first)
     assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
@@ -251,8 +205,7 @@ def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(
 
 
 def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text(OUTSIDE)
+    first = limited.started(OUTSIDE)
     cells, missing = limited.again(first)
     assert missing == {
         "sock": "a connection cannot be saved",
@@ -268,16 +221,13 @@ def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
 
 
 def test_secret_looking_name_is_not_written(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text("api_key = 'abracadabra'; x = 1")
+    first = limited.started("api_key = 'abracadabra'; x = 1")
     _, missing = limited.again(first)
     assert missing == {"api_key": "its name looks like a secret's"}
     assert not any(b"abracadabra" in path.read_bytes() for path in limited.folder.iterdir())
 
 
-def test_hidden_typed_text_is_not_written_in_any_variable(
-    limited: SavedSession,
-) -> None:
+def test_hidden_typed_text_is_not_written_in_any_variable(limited: SavedSession) -> None:
     first = limited.kernel()
     first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
     first.text(
@@ -285,24 +235,12 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
     )
     first.text(
         "x, other, answer = 1, 'quiz', 'q'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
-        "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); told = json.dumps({'word': word + chr(34)})\n"
+        "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); quoted = json.dumps({'word': word + chr(34)})\n"
         "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
         "def use(word=word): return word"
     )
     _, missing = limited.again(first)
-    names = (
-        "answer",
-        "header",
-        "inside",
-        "pin",
-        "raw",
-        "shared",
-        "told",
-        "url",
-        "use",
-        "wide",
-        "word",
-    )
+    names = "answer header inside pin quoted raw shared url use wide word".split()
     assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
     saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())
     assert b"quiz" in saved
@@ -315,23 +253,19 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
 
 
 def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text(
+    first = limited.started(
         "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
     )
     cells, missing = limited.again(first)
     assert set(missing) == {"large", "middle"}
-    assert (
-        missing["middle"]
-        == "14 MB, which together with the others is more than the 20 MB of keep_namespace_mb"
-    )
-    assert missing["large"] == "more than the 20 MB of keep_namespace_mb"
+    limit = "more than the 20 MB of keep_namespace_mb"
+    assert missing["middle"] == f"14 MB, which together with the others is {limit}"
+    assert missing["large"] == limit
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
 
 def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text("v = 'old' * 10_000; w = 1")
+    first = limited.started("v = 'old' * 10_000; w = 1")
     limited.keep(first)
     before = {path.name: path.read_bytes() for path in limited.folder.iterdir()}
     first.text(
@@ -366,8 +300,7 @@ def writing(cells: Cells, saved: SavedSession) -> tuple[threading.Thread, list[s
 def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(
     limited: SavedSession,
 ) -> None:
-    first = limited.kernel()
-    first.text("v = 'old'")
+    first = limited.started("v = 'old'")
     limited.keep(first)
     thread, _ = writing(first, limited)
     pid = first.kernel.info().pid
@@ -389,11 +322,8 @@ def niceness(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
 
 
-def test_killed_writer_is_reported_and_preserves_the_saved_variables(
-    limited: SavedSession,
-) -> None:
-    first = limited.kernel()
-    first.text("v = 'old'")
+def test_killed_writer_is_reported_and_preserves_the_saved_variables(limited: SavedSession) -> None:
+    first = limited.started("v = 'old'")
     limited.keep(first)
     before = (limited.folder / "index.json").read_bytes()
     thread, errors = writing(first, limited)
@@ -416,28 +346,22 @@ def test_cells_run_during_saving(limited: SavedSession) -> None:
 
 
 def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text(
-        "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')"
+    first = limited.started(
+        "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')",
+        "slow = Slow(); slow.x = 'x' * 100_000; other = 1",
     )
-    first.text("slow = Slow(); slow.x = 'x' * 100_000; other = 1")
     limited.keep(first)
     first.kernel.close()
     cells = limited.kernel()
-    (name,) = [
-        file.name
-        for file in listed(cells).files
-        if [variable.name for variable in file.variables] == ["slow"]
-    ]
+    (name,) = [file.name for file in listed(cells).files if file.variables[0].name == "slow"]
 
     def stop() -> None:
         wait_for(Path("slow").exists)
         cells.kernel.interrupt()
 
-    stopping = threading.Thread(target=stop)
-    stopping.start()
-    assert restored(cells) == {"slow": "reading it was stopped"}
-    stopping.join()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(stop)
+        assert restored(cells) == {"slow": "reading it was stopped"}
     assert cells.text("other") == "1\n"
     limited.keep(cells, name)
     cells.kernel.close()
@@ -465,12 +389,9 @@ def test_missing_package_is_named_and_the_variable_stays_saved(
     assert third.text("thing.x") == "5\n"
 
 
-def test_undo_across_a_restore_is_refused_with_a_sentence(
-    limited: SavedSession,
-) -> None:
+def test_undo_across_a_restore_is_refused_with_a_sentence(limited: SavedSession) -> None:
     limited.leave("v = [1]")
-    cells = limited.kernel()
-    cells.text("w = [2]; w.append(3)")
+    cells = limited.started("w = [2]; w.append(3)")
     assert restored(cells) == {}
     with pytest.raises(KernelError, match="variables have come back since"):
         cells.kernel.undo(cells.number)
@@ -482,9 +403,8 @@ def test_undo_across_a_restore_is_refused_with_a_sentence(
 @pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
 def test_files_writable_by_others_are_not_read(limited: SavedSession, file: str) -> None:
     limited.leave("v = 1")
-    path = (
-        next(limited.folder.glob("*.variables")) if file == "data" else limited.folder.parent / file
-    )
+    (data,) = limited.folder.glob("*.variables")
+    path = data if file == "data" else limited.folder.parent / file
     path.chmod(path.stat().st_mode | 0o020)
     cells = limited.kernel()
     if file == "data":
@@ -495,9 +415,8 @@ def test_files_writable_by_others_are_not_read(limited: SavedSession, file: str)
     assert "NameError" in cells.run("v").output
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_files_of_another_user_are_not_read(limited: SavedSession) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
     limited.leave("v = 1")
     os.chown(limited.folder / "index.json", 12345, -1)
     with pytest.raises(KernelError, match="belongs to another user"):
@@ -533,8 +452,7 @@ def test_swapped_pickle_is_not_read(limited: SavedSession) -> None:
 
 
 def test_saved_files_are_private_to_the_user(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.text("import os; os.umask(0); v = 'x' * 100_000; w = 1")
+    first = limited.started("import os; os.umask(0); v = 'x' * 100_000; w = 1")
     limited.keep(first)
     assert limited.folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in limited.folder.iterdir()} == {0o600}

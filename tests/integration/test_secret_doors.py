@@ -1,4 +1,4 @@
-"""A key at every door of the program: masked behind each, but for its provider."""
+"""A key is masked everywhere except in what its provider gets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import logging
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.records import get_record
 from mahtab_tui.cli.headless import ask_once, search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
@@ -22,14 +22,13 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import History
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.fake_claude import InstallClaude
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import Opened
 from tests.records import RecordList
 from tests.recursion_scripts import ScriptedModel, replies
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
@@ -70,34 +69,27 @@ class Doors(Opened):
     everything: Everything
 
 
-def open_doors(settings: Settings) -> Doors:
-    store = Watched()
-    session = Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
-    doors = Doors(session, store)
-    doors.everything = Everything()
-    session.log.addHandler(doors.everything)
-    session.start()
-    return doors
-
-
 @pytest.fixture
 def it(service: Service) -> Iterator[Doors]:
-    doors = open_doors(load_settings(model="openai:our-own", reflection="never", approval="auto"))
+    doors = Doors.make(load_settings(model="openai:our-own", reflection="never", approval="auto"))
+    doors.everything = Everything()
+    doors.session.log.addHandler(doors.everything)
+    doors.session.start()
     yield doors
     doors.session.close()
 
 
-def answer_hidden(it: Doors, text: str) -> None:
-    record = it.store.wait(tags.INPUT, state="waiting")
-    assert record.attrs["password"] is True
-    it.session.host.inputs.answer(record.attrs["request"], text)
+def answer_input(it: Doors, text: str, *, hidden: bool = True) -> None:
+    waiting = it.store.wait(tags.INPUT, state="waiting")
+    assert waiting.password is hidden
+    it.session.host.inputs.answer(waiting.request, text)
 
 
-def type_hidden(it: Doors, name: str, text: str) -> Record:
+def type_hidden(it: Doors, name: str, text: str) -> None:
     cell = it.session.cells.last + 1
     it.session.submit("python", f"import getpass\n{name} = getpass.getpass('Key: ')")
-    answer_hidden(it, text)
-    return it.store.wait(tags.USER_REPL_OUT, cell=cell)
+    answer_input(it, text)
+    it.store.wait(tags.USER_REPL_OUT, cell=cell)
 
 
 # The bus: the screen, the store, watchers
@@ -108,14 +100,11 @@ def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
     assert shown.text.count(MASK) > 10
     assert_masked(shown.text)
     assert_masked(it.everything.streamed(cell=1))
-    sizes = sum(size for _, size in shown.attrs["kinds"])
-    assert sizes == len(shown.text), "what is a value and what was printed is known still"
-    assert shown.attrs["kinds"][-1] == ["value", len(f"'{MASK}'\n")]
+    assert sum(size for _, size in shown.kinds) == len(shown.text)
+    assert shown.kinds[-1] == ("value", len(f"'{MASK}'\n"))
     assert_masked(it.run("raise ValueError(key)").text)
     it.run("class H:\n    def _repr_markdown_(self): return f'**{key}**'\nH()")
-    assert_masked(
-        json.dumps([record.attrs for record in it.store.records if record.tag == tags.DISPLAY])
-    )
+    assert_masked(json.dumps([record.attrs for record in it.store.of(tags.DISPLAY)]))
     it.run("import threading\nthreading.Thread(target=lambda: print(key, 'late')).start()")
     wait_for(lambda: "late" in it.everything.all_text())
     it.run("globals()[key] = 5\nd = {key: key}\nimport subprocess\nsubprocess.run(['echo', key])")
@@ -137,14 +126,8 @@ def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Servi
 def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -> None:
     it.run(f"{PRINT_KEY}\npair = (key, 1)")
     code = "```python\nsay(key); key\n```"
-    service.replies = [
-        OPENAI.reply(code),
-        OPENAI.reply("Done."),
-        OPENAI.reply("Again."),
-        OPENAI.reply("Again."),
-    ]
-    it.session.submit("ask", f"look at @key.txt and @key and @pair, {KEY}")
-    it.store.wait(tags.AGENT, state="done", turn=1)
+    service.replies = [OPENAI.reply(text) for text in (code, "Done.", "Again.", "Again.")]
+    it.ask_and_wait(f"look at @key.txt and @key and @pair, {KEY}")
     assert len(service.asked) >= 2
     assert_masked(json.dumps(service.asked))
     assert_masked(json.dumps(service.asked, ensure_ascii=False))
@@ -161,9 +144,9 @@ def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> N
     assert_masked(shown.text)
     assert_masked(json.dumps(service.asked))
     assert_masked(it.everything.all_text())
-    tree = next(record.attrs["tree"] for record in it.store.records if record.tag == tags.RLM_CALL)
+    tree = it.store.of(tags.RLM_CALL)[0].tree
     text = it.session.searches.text(tree, 15, 60) or ""
-    assert len(text) == 45, "its places are known by their numbers"
+    assert len(text) == 45, "offsets count the characters of the original text"
     assert_masked(text, expect_mask=False)
     assert "•" in text
 
@@ -181,17 +164,13 @@ def test_input_history_hides_the_key(it: Doors, service: Service, home: Path) ->
 
 def test_session_database_does_not_contain_the_key(service: Service, home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
+    store = SqliteStore(path, "test")
     session = Session(
-        load_settings(model="demo"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=SqliteStore(path, "test"),
-        name="test",
+        load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=store, name="test"
     )
     session.start()
     session.ready.result(60)
-    session.cells.run(PRINT_KEY)
-    session.cells.run("key")
+    session.cells.run(f"{PRINT_KEY}\nkey")
     session.close()
     stored = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
     assert MASK.encode() in stored
@@ -203,22 +182,16 @@ def test_session_database_does_not_contain_the_key(service: Service, home: Path)
 
 def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
     frames: list[Any] = []
-    guest, calls = (
-        it.session.joined_agents.join("codex", lambda sentence: None, None),
-        AgentCalls(it.session),
-    )
-
-    def serve(what: str, **args: Any) -> str:
-        return json.dumps(
-            calls.serve(AgentCall(guest, frames.append), what, args), ensure_ascii=False
-        )
-
+    serve = it.join_agent(frames.append)
     it.run(f"mine = {KEY!r}")
-    assert_masked(serve("contents", seen=True))
-    assert_masked(serve("evaluate", code=f"{PRINT_KEY}\nkey"))
-    assert_masked(json.dumps(frames, ensure_ascii=False))
-    assert_masked(serve("inspect", name="key"))
-    assert_masked(serve("inspect", name="mine"))
+    for answer in (
+        serve("contents", seen=True),
+        serve("evaluate", code=f"{PRINT_KEY}\n{KEY!r}\nkey"),
+        frames,
+        serve("inspect", name="key"),
+        serve("inspect", name="mine"),
+    ):
+        assert_masked(json.dumps(answer, ensure_ascii=False))
 
 
 # The inspector and the editor
@@ -235,22 +208,24 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
     def path(name: str) -> Any:
         return look.open((["name", name],)).path
 
-    assert_masked(str(look.open((["name", "key"],))))
-    assert_masked(str(look.children(path("home"), 0, 9)))
-    assert_masked(str(look.children(path("it"), 0, 9)))
-    assert_masked(str(look.evaluate(path("it"), "p")))
-    assert_masked(str(look.representation(path("it"))))
+    for shown in (
+        look.open((["name", "key"],)),
+        look.children(path("home"), 0, 9),
+        look.children(path("it"), 0, 9),
+        look.evaluate(path("it"), "p"),
+        look.representation(path("it")),
+        look.representation(path("data")),
+        look.rows(path("rows"), 0, 2, [0, 1], TableArrangement()),
+    ):
+        assert_masked(str(shown))
     for size in (1, 13, 30, 1000):
         pages = "".join(
             look.text(path("long"), start, start + size).text
             for start in range(0, 90 + len(KEY) + 90, size)
         )
         assert pages == "x" * 90 + "•" * len(KEY) + "y" * 90
-    assert_masked(str(look.representation(path("data"))))
     assert look.text(path("long"), 100, 120).size == 180 + len(KEY)
-    headings = look.headings(path("rows"), [0, 1])
-    assert [heading.name for heading in headings] == ["k", "n"]
-    assert_masked(str(look.rows(path("rows"), 0, 2, [0, 1], TableArrangement())))
+    assert [heading.name for heading in look.headings(path("rows"), [0, 1])] == ["k", "n"]
     look.close()
 
 
@@ -291,22 +266,11 @@ def test_headless_search_hides_the_key(
     service: Service, project: Path, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     (project / "long.txt").write_text(f"the key is {KEY}\n" * 3000)
-    model = ScriptedModel(
-        reply=replies(
-            {f"what is it, {MASK}?": "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"}
-        )
-    )
-    settings, log = load_settings(), project / "log.jsonl"
-    code = search_once(
-        f"what is it, {KEY}?",
-        "long.txt",
-        settings,
-        Limits(),
-        model=model,
-        log=log,
-        as_json=as_json,
-        yes=False,
-    )
+    answer = "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"
+    model = ScriptedModel(reply=replies({f"what is it, {MASK}?": answer}))
+    query, settings, log = f"what is it, {KEY}?", load_settings(), project / "log.jsonl"
+    options: Any = {"model": model, "log": log, "as_json": as_json, "yes": False}
+    code = search_once(query, "long.txt", settings, Limits(), **options)
     captured = capsys.readouterr()
     assert code == 0, captured.err
     assert_masked(captured.out)
@@ -329,14 +293,12 @@ def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: S
     it.session.agent.ask("what is in xyzzy-of-mine?")
     assert "xyzzy-of-mine" not in it.everything.all_text()
     assert "xyzzy-of-mine" not in json.dumps(service.asked)
-    (row,) = [
-        row
-        for record in it.store.records
-        if record.tag == tags.NAMESPACE
-        for row in record.attrs["changes"]
-        if row["name"] == "word"
-    ]
-    assert (row["type"], row["summary"]) == ("str", f"'{MASK}'")
+    assert [
+        (row.type, row.summary)
+        for record in it.store.of(tags.NAMESPACE)
+        for row in record.changes
+        if row.name == "word"
+    ] == [("str", f"'{MASK}'")]
 
 
 def test_hidden_input_is_secret_before_it_can_be_printed(it: Doors) -> None:
@@ -344,7 +306,7 @@ def test_hidden_input_is_secret_before_it_can_be_printed(it: Doors) -> None:
         "python",
         "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)",
     )
-    answer_hidden(it, "xyzzy-of-mine")
+    answer_input(it, "xyzzy-of-mine")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == f"Password: \n{MASK}"
     assert "xyzz" not in it.everything.streamed()
 
@@ -361,59 +323,32 @@ def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: Doors) -> Non
 
 
 def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
-    calls, guest, answers = (
-        AgentCalls(it.session),
-        it.session.joined_agents.join("codex", lambda sentence: None, None),
-        [],
-    )
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
-    run = threading.Thread(
-        target=lambda: answers.append(
-            calls.serve(AgentCall(guest, lambda frame: None), "evaluate", {"code": code})
-        )
-    )
-    run.start()
-    answer_hidden(it, "xyzzy-of-mine")
-    run.join()
-    assert "xyzzy" not in json.dumps(answers)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(it.join_agent(), "evaluate", code=code)
+        answer_input(it, "xyzzy-of-mine")
+    assert "xyzzy" not in json.dumps(answer.result())
     assert "xyzzy" not in it.everything.all_text()
 
 
 def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
     it.session.submit("python", "word = input()")
-    record = it.store.wait(tags.INPUT, state="waiting")
-    it.session.host.inputs.answer(record.attrs["request"], "open-and-seen")
+    answer_input(it, "open-and-seen", hidden=False)
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     assert it.run("word").text == "'open-and-seen'\n"
 
 
 @pytest.mark.parametrize(
-    "typed",
-    [
-        "password",
-        "stdout",
-        "waiting",
-        "interrupted",
-        "duration",
-        "assistant",
-        "namespace",
-        "cell",
-        "None",
-    ],
+    "typed", "password stdout waiting interrupted duration assistant namespace cell None".split()
 )
 def test_session_continues_when_one_of_its_own_words_was_typed_hidden(
     it: Doors, service: Service, typed: str
 ) -> None:
     type_hidden(it, "word", typed)
     service.replies = [OPENAI.reply("```python\nprint(len(word))\n```"), OPENAI.reply("Done.")]
-    it.session.submit("ask", "how long?")
-    it.store.wait(tags.AGENT, state="done")
+    it.ask_and_wait("how long?")
     assert it.run("len(word)").text == f"{len(typed)}\n"
-    assert not [
-        record
-        for record in it.store.records
-        if record.tag == tags.NOTICE and record.attrs["level"] == "error"
-    ]
+    assert not it.store.of(tags.NOTICE, level="error")
 
 
 # Names that look like secrets
@@ -430,155 +365,111 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
     assert "opensesame" not in asked.replace(
         "password = 'opensesame'; API_KEY = b'opensesame'", ""
     ).replace("'db_password': 'opensesame'", "")
-    rows = {
-        row["name"]: row["summary"]
-        for r in it.store.records
-        if r.tag == tags.NAMESPACE
-        for row in r.attrs["changes"]
-    }
-    assert {name: rows[name] for name in ("password", "API_KEY", "token", "tokens", "config")} == {
-        "password": MASK,
-        "API_KEY": MASK,
-        "token": MASK,
-        "tokens": "70",
-        "config": "1 item",
-    }
+    rows = {row.name: row.summary for r in it.store.of(tags.NAMESPACE) for row in r.changes}
+    assert [rows[name] for name in ("password", "API_KEY", "token", "tokens", "config")] == [
+        *(MASK, MASK, MASK, "70", "1 item")
+    ]
     detail = it.session.kernel.inspect("password")
     assert (detail.summary, detail.text) == (MASK, MASK)
     assert "looks like a secret's" in detail.error
-    calls, guest = (
-        AgentCalls(it.session),
-        it.session.joined_agents.join("codex", lambda sentence: None, None),
-    )
-    for what, args in (("contents", {"seen": True}), ("inspect", {"name": "API_KEY"})):
-        answer: dict[str, Any] = calls.serve(AgentCall(guest, lambda frame: None), what, args)
-        answer.pop("others", None)
-        assert "opensesame" not in json.dumps(answer)
-    assert "opensesame" not in str(it.session.complete("passw", 5))
-    assert "opensesame" not in str(it.session.explain("password", 8))
+    serve = it.join_agent()
+    listed = serve("contents", seen=True)
+    listed.pop("others", None)
+    answers = [listed, serve("inspect", name="API_KEY"), it.session.complete("passw", 5)]
+    assert "opensesame" not in str([*answers, it.session.explain("password", 8)])
     look = it.session.open_inspector()
-    assert [
-        row.summary for row in look.children(look.open((["name", "config"],)).path, 0, 9)[1]
-    ] == [MASK]
+    config = look.open((["name", "config"],)).path
+    assert [row.summary for row in look.children(config, 0, 9)[1]] == [MASK]
     assert look.text((["name", "password"],), 0, 99).text == "opensesame", "who opens it sees it"
     assert it.run("password").text == "'opensesame'\n", "and who asks for it"
 
 
 # Keys of the configuration reach their provider, and nothing else.
 
-IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
+IN_ENV, IN_FILE, IN_SHELL = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
 
 
 @pytest.fixture
-def service_with_three_keys(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Service]:
-    """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in
-    the person's shell."""
-    with serving() as service:
-        (project / ".env").write_text(
-            f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n"
-        )
-        trust_project()
-        (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
-        monkeypatch.setenv("OPENAI_API_KEY", OF_THE_PERSON)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield service
-
-
-@pytest.fixture
-def opened_with_three_keys(service_with_three_keys: Service) -> Iterator[Opened]:
-    store = Watched()
-    session = Session(
-        load_settings(model="openai:our-own", reflection="never"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-        name="test",
+def keyed(service: Service, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """A service whose key is in `.env`; another key is in a configuration file, a third in the
+    user's shell."""
+    (project / ".env").write_text(
+        f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n"
     )
-    session.start()
-    yield Opened(session, store)
-    session.close()
+    trust_project()
+    (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
+    monkeypatch.setenv("OPENAI_API_KEY", IN_SHELL)
+    return service
+
+
+@pytest.fixture
+def opened(keyed: Service) -> Iterator[Opened]:
+    it = Opened.make(load_settings(model="openai:our-own", reflection="never"))
+    it.session.start()
+    yield it
+    it.session.close()
 
 
 def stored(it: Opened) -> str:
     return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
 
 
-def test_key_in_env_file_reaches_its_provider(
-    opened_with_three_keys: Opened, service_with_three_keys: Service
-) -> None:
-    service_with_three_keys.replies = [OPENAI.reply("Hello")]
-    assert opened_with_three_keys.session.agent.ask("hi") == "Hello"
-    assert service_with_three_keys.headers[0]["authorization"] == f"Bearer {IN_ENV}"
-    assert IN_ENV not in stored(opened_with_three_keys)
+def test_key_in_env_file_reaches_its_provider(opened: Opened, keyed: Service) -> None:
+    keyed.replies = [OPENAI.reply("Hello")]
+    assert opened.session.agent.ask("hi") == "Hello"
+    assert keyed.headers[0]["authorization"] == f"Bearer {IN_ENV}"
+    assert IN_ENV not in stored(opened)
 
 
-def test_kernel_has_the_users_variables_but_no_configured_key(
-    opened_with_three_keys: Opened,
-) -> None:
+def test_kernel_has_the_users_variables_but_no_configured_key(opened: Opened) -> None:
     # Counted in the kernel: what it prints is masked.
     count = "import os, subprocess\nseen = str(os.environ) + subprocess.run(['env'], capture_output=True, text=True).stdout\n"
-    opened_with_three_keys.session.submit(
-        "python", f"{count}seen.count('sk-in-'), seen.count('{OF_THE_PERSON}')"
-    )
-    assert opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text == "(0, 2)\n"
+    shown = opened.run(f"{count}seen.count('sk-in-'), seen.count('{IN_SHELL}')")
+    assert shown.text == "(0, 2)\n"
     assert not any("sk-in-" in value for value in os.environ.values())
 
 
 def test_claude_program_does_not_receive_a_configured_key(
-    service_with_three_keys: Service, install_claude: InstallClaude
+    keyed: Service, install_claude: InstallClaude
 ) -> None:
     fake = install_claude("answers", answers=["Hi."])
-    session = Session(
-        load_settings(model="claude"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=(store := Watched()),
-    )
-    session.start()
+    it = Opened.make(load_settings(model="claude"))
+    it.session.start()
     try:
-        session.agent.ask("hi")
+        it.session.agent.ask("hi")
     finally:
-        session.close()
+        it.session.close()
     (started,) = fake.starts
     assert started["keys"] == []
-    assert "sk-in-" not in json.dumps(fake.received) + stored(Opened(session, store))
+    assert "sk-in-" not in json.dumps(fake.received) + stored(it)
 
 
-def test_error_quoting_the_key_is_masked(
-    opened_with_three_keys: Opened, service_with_three_keys: Service
-) -> None:
-    service_with_three_keys.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
-    opened_with_three_keys.session.submit("ask", "hi")
-    message = opened_with_three_keys.store.wait(tags.NOTICE, level="error").text
+def test_error_quoting_the_key_is_masked(opened: Opened, keyed: Service) -> None:
+    keyed.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+    opened.session.submit("ask", "hi")
+    message = opened.store.wait(tags.NOTICE, level="error").text
     assert "Incorrect API key provided: ••••••••" in message
-    assert IN_ENV not in stored(opened_with_three_keys)
+    assert IN_ENV not in stored(opened)
 
 
-def test_cell_output_is_stored_and_sent_without_keys(
-    opened_with_three_keys: Opened, service_with_three_keys: Service
-) -> None:
-    opened_with_three_keys.session.submit("python", "text = open('.env').read()\nprint(text)")
-    shown = opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text
+def test_cell_output_is_stored_and_sent_without_keys(opened: Opened, keyed: Service) -> None:
+    shown = opened.run("text = open('.env').read()\nprint(text)").text
     assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in shown
-    service_with_three_keys.replies = [OPENAI.reply("Hello")]
-    opened_with_three_keys.session.agent.ask("what did it print?")
-    assert "••••••••" in json.dumps(service_with_three_keys.asked, ensure_ascii=False)
-    assert IN_ENV not in json.dumps(service_with_three_keys.asked) + stored(opened_with_three_keys)
+    keyed.replies = [OPENAI.reply("Hello")]
+    opened.session.agent.ask("what did it print?")
+    assert "••••••••" in json.dumps(keyed.asked, ensure_ascii=False)
+    assert IN_ENV not in json.dumps(keyed.asked) + stored(opened)
 
 
-def test_search_without_a_session_hides_the_key_too(service_with_three_keys: Service) -> None:
-    service_with_three_keys.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+def test_search_without_a_session_hides_the_key_too(keyed: Service) -> None:
+    keyed.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
     llm = get_llm("openai:our-own", **load_settings().model_access())
     with pytest.raises(ModelError, match=r"Incorrect API key provided: ••••••••\."):
         llm.invoke("hi")
     assert IN_ENV not in repr(llm)
 
 
-def test_streamed_cell_output_is_shown_without_keys(
-    opened_with_three_keys: Opened, project: Path
-) -> None:
+def test_streamed_cell_output_is_shown_without_keys(opened: Opened, project: Path) -> None:
     shown: list[str] = []
 
     class Screen(logging.Handler):
@@ -586,17 +477,14 @@ def test_streamed_cell_output_is_shown_without_keys(
             if (value := get_record(record)).tag == tags.USER_REPL_OUT_STREAM:
                 shown.append(value.text)
 
-    opened_with_three_keys.session.log.addHandler(Screen())
+    opened.session.log.addHandler(Screen())
     read = "key = open('.env').readline().partition('=')[2].strip()"
     wait = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)"
-    opened_with_three_keys.session.submit(
+    opened.session.submit(
         "python",
         f"{read}\nprint('it is', key[:9], end='', flush=True)\n{wait}\nprint(key[9:], 'indeed')",
     )
     wait_for(lambda: shown)
     (project / "go").touch()
-    assert (
-        opened_with_three_keys.store.wait(tags.USER_REPL_OUT, cell=1).text
-        == f"it is {MASK} indeed\n"
-    )
+    assert opened.store.wait(tags.USER_REPL_OUT, cell=1).text == f"it is {MASK} indeed\n"
     assert "".join(shown) == f"it is {MASK} indeed\n"

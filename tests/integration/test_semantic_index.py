@@ -1,10 +1,8 @@
-"""Search by meaning: skills and tools through the real package of a provider, over a service
-on this machine."""
+"""Search by meaning, with a provider's real package and a service on this machine."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.records import Notice, Usage
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.knowledge.semantic_index import merge_rankings
+from tests import tags
 from tests.embedding_service import EmbeddingService, embedding
-from tests.integration.sessions import Opened, OpenSession
+from tests.integration.sessions import Opened, OpenSession, texts
 from tests.skills import write_skill
 from tests.waiting import wait_for
 
@@ -36,13 +35,8 @@ def opened(open_session: OpenSession, service: EmbeddingService, project: Path) 
     write_skill(project / "skills", "draw-forest", "How to draw the trees.", "Do it.")
 
     def open_it(**more: object) -> Opened:
-        settings = {
-            "embedding_model": "openai:own",
-            "base_url": service.url,
-            "skills_dir": (project / "skills",),
-            **more,
-        }
-        return open_session(**settings)
+        settings = {"embedding_model": "openai:own", "base_url": service.url}
+        return open_session(**{**settings, "skills_dir": (project / "skills",), **more})
 
     return open_it
 
@@ -52,12 +46,19 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 60.0)
 
 
+PROBLEM = "Search by meaning does not work, so words alone decide. "
+
+
 def notices(it: Opened) -> list[str]:
-    return [record.text for record in it.store.records if isinstance(record, Notice)]
+    return texts(it, tags.NOTICE)
 
 
 def called(it: Opened, code: str) -> str:
     return it.session.cells.run(f"print({code})").output
+
+
+def skills(it: Opened, query: str, limit: int = 5) -> str:
+    return called(it, f"search_skills({query!r}, {limit})")
 
 
 def test_rankings_are_merged() -> None:
@@ -69,25 +70,17 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
     opened: OpenSession, service: EmbeddingService, project: Path
 ) -> None:
     it = opened()
-    assert (
-        called(it, "search_skills('combine the receipt', 1)")
-        == "merge-invoice: How to merge the bill.\n"
-    )
+    assert skills(it, "combine the receipt", 1) == "merge-invoice: How to merge the bill.\n"
     for name in ("pay-receipts", "sort-receipts"):
         write_skill(project / "skills", name, "Receipt, receipt, receipt.", "Voucher.")
-    write_skill(
-        project / "skills",
-        "receipt",
-        "Something else, with customer, picture, salary, forest, vehicle, website, sensor, patient.",
-        "Else.",
-    )
+    other = "customer, picture, salary, forest, vehicle, website, sensor, patient"
+    write_skill(project / "skills", "receipt", f"Something else, with {other}.", "Else.")
     it.session.knowledge.skills.invalidate()
-    assert called(it, "search_skills('receipt', 1)").startswith("receipt: Something else")
+    assert skills(it, "receipt", 1).startswith("receipt: Something else")
     documents = [text for text in service.texts if "\n" in text]
-    assert len(documents) == len(set(documents)), "what has not changed is not sent again"
-    assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == [
-        "embedding"
-    ]
+    assert len(documents) == len(set(documents)), "unchanged texts are sent once"
+    used = next(record for record in it.store.records if isinstance(record, Usage))
+    assert used.source == "embedding"
     assert it.session.spending.total.calls > 0
 
 
@@ -95,7 +88,7 @@ def test_service_at_a_base_url_does_not_receive_the_openai_key(
     opened: OpenSession, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai-openai-openai")
-    called(opened(), "search_skills('combine the receipt')")
+    skills(opened(), "combine the receipt")
     assert service.headers
     assert "sk-openai" not in json.dumps(service.headers)
 
@@ -106,25 +99,19 @@ def test_secrets_and_private_texts_are_not_sent(
     it = opened()
     it.session.secrets.add("hunter2-hunter2")
     it.run("word = 'a canary that sings'", "private('word')")
-    write_skill(
-        project / "skills",
-        "keys",
-        "How to merge.",
-        "x " * 1_983 + "Use hunter2-hunter2 and a canary that sings.",
-    )
-    called(it, "search_skills('merge the hunter2-hunter2')")
+    text = "x " * 1_983 + "Use hunter2-hunter2 and a canary that sings."
+    write_skill(project / "skills", "keys", "How to merge.", text)
+    skills(it, "merge the hunter2-hunter2")
     assert "hunter2" not in json.dumps(service.asked)
     assert "canary that sings" not in json.dumps(service.asked)
 
 
 def test_server_tools_are_found_by_meaning(opened: OpenSession) -> None:
     servers = {"friendly": {"command": sys.executable, "args": [str(OWN / "friendly.py")]}}
-    assert "No tool fits" in called(
-        opened(mcp=servers, embedding_model=None), "tools.search('xylophone')"
-    )
-    assert called(opened(mcp=servers), "tools.search('xylophone')").startswith("friendly."), (
-        "something is always nearest"
-    )
+    search = "tools.search('xylophone')"
+    assert "No tool fits" in called(opened(mcp=servers, embedding_model=None), search)
+    nearest = called(opened(mcp=servers), search)
+    assert nearest.startswith("friendly."), "something is always nearest"
 
 
 @pytest.mark.parametrize(
@@ -132,29 +119,18 @@ def test_server_tools_are_found_by_meaning(opened: OpenSession) -> None:
     [
         (401, {"error": {"message": "bad key sk-aaaaaaaaaaaaaaaa"}}, "The key was not accepted"),
         (500, {"error": {"message": "it broke"}}, "The service failed"),
-        (
-            200,
-            {"object": "list", "data": [{"embedding": [], "index": 0}]},
-            "Search by meaning does not work",
-        ),
+        (200, {"object": "list", "data": [{"embedding": [], "index": 0}]}, "does not work"),
     ],
 )
 def test_failing_service_falls_back_to_words_with_one_notice(
-    opened: OpenSession,
-    service: EmbeddingService,
-    status: int,
-    body: object,
-    message: str,
+    opened: OpenSession, service: EmbeddingService, status: int, body: object, message: str
 ) -> None:
     service.status, service.body = status, body
     it = opened(api_keys={"openai_compatible": "sk-aaaaaaaaaaaaaaaa"})
-    assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert called(it, "search_skills('draw')").startswith("draw-forest")
+    assert skills(it, "merge").startswith("merge-invoice")
+    assert skills(it, "draw").startswith("draw-forest")
     wait_for(lambda: bool(notices(it)))
-    assert all(
-        "Search by meaning does not work, so words alone decide. " in notice
-        for notice in notices(it)
-    )
+    assert all(PROBLEM in notice for notice in notices(it))
     assert len(set(notices(it))) == len(notices(it))
     assert any(message in notice for notice in notices(it))
     assert "sk-aaaa" not in "".join(notices(it))
@@ -166,11 +142,9 @@ def test_hanging_service_is_not_tried_again(
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 0.3)
     service.hang.clear()
     it = opened()
-    assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert notices(it) == [
-        "Search by meaning does not work, so words alone decide. The embedding model has not answered within 0.3 s."
-    ]
-    assert called(it, "search_skills('draw')").startswith("draw-forest")
+    assert skills(it, "merge").startswith("merge-invoice")
+    assert notices(it) == [f"{PROBLEM}The embedding model has not answered within 0.3 s."]
+    assert skills(it, "draw").startswith("draw-forest")
     assert not any("draw" in each["input"] for each in service.asked)
     assert len(notices(it)) == 1
 
@@ -179,48 +153,39 @@ def test_missing_service_or_package_is_reported(
     opened: OpenSession, service: EmbeddingService
 ) -> None:
     it = opened(base_url="http://127.0.0.1:9/v1")
-    assert called(it, "search_skills('merge')").startswith("merge-invoice")
+    assert skills(it, "merge").startswith("merge-invoice")
     wait_for(lambda: "cannot be reached" in "".join(notices(it)))
     other = opened(embedding_model="cohere:embed-english-v3.0")
-    assert called(other, "search_skills('merge')").startswith("merge-invoice")
-    assert (
-        "embedding_model needs packages that are not installed: pip install langchain numpy langchain-cohere"
-        in "".join(notices(other))
-    )
+    assert skills(other, "merge").startswith("merge-invoice")
+    missing = "embedding_model needs packages that are not installed: pip install langchain numpy"
+    assert f"{missing} langchain-cohere" in "".join(notices(other))
     third = opened(embedding_model="nobody:model")
-    called(third, "search_skills('merge')")
+    skills(third, "merge")
     assert "nobody:model cannot be used" in "".join(notices(third))
 
 
 def test_cost_limit_applies_to_embeddings_too(
     opened: OpenSession, service: EmbeddingService
 ) -> None:
-    it = opened(
-        max_usd=1e-9,
-        embedding_model="openai:text-embedding-3-large",
-        base_url=None,
-        api_keys={"openai": "sk-aaaaaaaaaaaaaaaa"},
-    )
-    assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert notices(it)[0].startswith(
-        "Search by meaning does not work, so words alone decide. The model was not asked: "
-    )
+    model, keys = "openai:text-embedding-3-large", {"openai": "sk-aaaaaaaaaaaaaaaa"}
+    it = opened(max_usd=1e-9, embedding_model=model, base_url=None, api_keys=keys)
+    assert skills(it, "merge").startswith("merge-invoice")
+    assert notices(it)[0].startswith(f"{PROBLEM}The model was not asked: ")
 
 
 def test_embedding_code_is_not_loaded_without_a_model() -> None:
-    script = (
-        "import sys\nfrom mahtab_tui.session import Session\nfrom mahtab_tui.kernel.inprocess import InProcessKernel\n"
-        "from mahtab_tui.session.info import HeadlessFrontend\nfrom mahtab_tui.settings.model import load_settings\n"
-        "it = Session(load_settings(), InProcessKernel({}), HeadlessFrontend())\n"
-        "it.knowledge.toolset.run('search_skills', {'query': 'merge'})\nit.knowledge.toolset.run('search_code', {'pattern': 'merge an invoice'})\n"
-        "it.close(keep_kernel=True)\n"
-        "print([name for name in ('numpy', 'langchain.embeddings', 'mahtab_tui.knowledge.semantic_index') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ},
-    )
-    assert done.stdout == "[]\n"
+    script = """
+import sys
+from mahtab_tui.session import Session
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.settings.model import load_settings
+it = Session(load_settings(), InProcessKernel({}), HeadlessFrontend())
+it.knowledge.toolset.run("search_skills", {"query": "merge"})
+it.knowledge.toolset.run("search_code", {"pattern": "merge an invoice"})
+it.close(keep_kernel=True)
+print({"numpy", "langchain.embeddings", "mahtab_tui.knowledge.semantic_index"} & {*sys.modules})
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -8,18 +8,17 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
-from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.bus.records import Change, Record
 from mahtab_tui.kernel.cells import BoundedCell
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
@@ -40,35 +39,24 @@ from mahtab_tui.store.resume import (
 from mahtab_tui.store.sqlite import ALL, SqliteStore, load_records
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
+from tests.agents import COMPLETE, code
 from tests.integration.kernels import Cells
-from tests.integration.sessions import DEADLINE, OpenSession, Watched
+from tests.integration.sessions import DEADLINE, Opened, OpenSession
 from tests.records import made
 from tests.skills import trust_skills, write_skill
 from tests.waiting import wait_for
 
-CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
-COMPLETE = {
-    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
-    "match": "is_complete",
-}
+CODE = code("made = 6 * 7\nprint(made)")
 
 
 def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
     it = open_session()
-    ended = it.run("x = 1", "x + 1")
-    assert ended.text == "2\n"
-    changes = it.store.wait(tags.NAMESPACE, cell=1).attrs["changes"]
-    assert changes == [
-        {"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}
-    ]
+    assert it.run("x = 1", "x + 1").text == "2\n"
+    changes = it.store.wait(tags.NAMESPACE, cell=1).changes
+    assert changes == (Change("x", "added", "int", "1", "data"),)
     it.session.submit("python", "x = 'one'")
-    (change,) = it.store.wait(tags.NAMESPACE, cell=3).attrs["changes"]
-    assert (change["was_type"], change["was"], change["type"], change["summary"]) == (
-        "int",
-        "1",
-        "str",
-        "'one'",
-    )
+    (change,) = it.store.wait(tags.NAMESPACE, cell=3).changes
+    assert change[2:] == ("str", "'one'", "data", "int", "1")
 
 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(
@@ -76,67 +64,42 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.")
     it.session.submit("ask", "make it")
-    waiting = it.store.wait(tags.APPROVAL, state="waiting")
-    assert waiting.text == "made = 6 * 7\nprint(made)"
-    assert it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
+    assert it.wait_approval().text == "made = 6 * 7\nprint(made)"
+    it.decide("run")
     it.store.wait(tags.AGENT, state="done")
     assert it.run("made").text == "42\n"
-    answers = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_CHAT]
-    assert answers[-1] == "It is 42."
+    assert it.store.of(tags.ASSISTANT_CHAT)[-1].text == "It is 42."
 
 
-def test_question_can_be_stopped_while_the_agent_is_being_created(
+def test_question_is_shown_and_can_be_stopped_while_the_agent_is_being_created(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.", "Second.")
-    thread, made, wanted = it.session.agent, threading.Event(), threading.Event()
-    make = thread._make_agent
+    made, wanted = threading.Event(), threading.Event()
+    make = it.session.agent._make_agent
 
     def make_later() -> ReplAgent:
         wanted.set()
         made.wait()
         return make()
 
-    monkeypatch.setattr(thread, "_make_agent", make_later)
-    it.session.submit("ask", "never mind")
-    assert wanted.wait(DEADLINE)
-    assert it.session.stop() == "model"
-    made.set()
+    monkeypatch.setattr(it.session.agent, "_make_agent", make_later)
+    it.session.submit("ask", "half \ud800 a pair?")
+    try:
+        assert it.store.wait(tags.USER_CHAT).attrs == {"turn": 1}
+        it.store.wait(tags.AGENT, state="thinking", turn=1)
+        assert wanted.wait(DEADLINE)
+        assert it.session.stop() == "model"
+    finally:
+        made.set()
     it.store.wait(tags.AGENT, state="stopped")
     it.ask_and_wait("and now?")
-    messages = [
-        (record.tag, record.text)
-        for record in it.store.records
-        if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)
-    ]
-    assert messages == [
-        (tags.USER_CHAT, "never mind"),
+    chats = (tags.USER_CHAT, tags.ASSISTANT_CHAT)
+    assert [(record.tag, record.text) for record in it.store.records if record.tag in chats] == [
+        (tags.USER_CHAT, "half \ufffd a pair?"),
         (tags.USER_CHAT, "and now?"),
         (tags.ASSISTANT_CHAT, "First."),
     ]
-
-
-def test_question_is_shown_before_the_agent_exists(
-    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    it = open_session("First.")
-    thread, made = it.session.agent, threading.Event()
-    make = thread._make_agent
-
-    def make_later() -> ReplAgent:
-        made.wait()
-        return make()
-
-    monkeypatch.setattr(thread, "_make_agent", make_later)
-    it.session.submit("ask", "half \ud800 a pair?")
-    try:
-        asked = it.store.wait(tags.USER_CHAT)
-        it.store.wait(tags.AGENT, state="thinking", turn=1)
-    finally:
-        made.set()
-    assert (asked.text, asked.attrs) == ("half \ufffd a pair?", {"turn": 1})
-    it.store.wait(tags.AGENT, state="done", turn=1)
-    assert sum(record.tag == tags.USER_CHAT for record in it.store.records) == 1
 
 
 def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
@@ -150,21 +113,15 @@ def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
     monkeypatch.setattr(it.session.agent, "_make_agent", refuse)
     it.session.submit("ask", "anyone?")
     it.store.wait(tags.NOTICE, "There is no such model. /model chooses another one.")
-    assert [record.attrs["state"] for record in it.store.records if record.tag == tags.AGENT] == [
-        "thinking",
-        "failed",
-    ]
+    assert [record.state for record in it.store.of(tags.AGENT)] == ["thinking", "failed"]
 
 
-def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(
-    open_session: OpenSession,
-) -> None:
+def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
     wait_for(lambda: it.session.stop() == "cell")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "interrupted"
-    it.session.submit("python", "1")
-    it.store.wait(tags.USER_REPL_OUT, cell=2, status="ok")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).status == "interrupted"
+    assert it.run("1").status == "ok"
     assert it.session.stop() is None
 
 
@@ -172,24 +129,21 @@ def test_stopping_a_cell_ends_its_code_search(
     open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "endless.txt").write_text("a" * 100)
-    searches, ended = threading.Event(), threading.Event()
-    results: list[Matches] = []
+    searches, results = threading.Event(), Queue[Matches]()
     search = CodeSearcher.search
 
     def watched(*args: Any, **options: Any) -> Matches:
         searches.set()
-        results.append(search(*args, **options))
-        ended.set()
-        return results[0]
+        results.put(found := search(*args, **options))
+        return found
 
     monkeypatch.setattr(CodeSearcher, "search", watched)
     it = open_session()
     it.session.submit("python", "search_code('(a|a)*b$', 'endless.txt')")
     assert searches.wait(DEADLINE)
     assert it.session.stop() == "cell"
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "interrupted"
-    assert ended.wait(DEADLINE)
-    assert results[0].ended == "cancelled"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).status == "interrupted"
+    assert results.get(timeout=DEADLINE).ended == "cancelled"
 
 
 def test_broken_skill_gives_a_notice_at_startup(open_session: OpenSession, project: Path) -> None:
@@ -223,10 +177,7 @@ def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
             assert it.run(step).text == "Put things away.\n"
         it.ask_and_wait("go")
     assert included == [True, False, False], "once, until it changes"
-    assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [
-        True,
-        False,
-    ]
+    assert [record.loaded for record in it.store.of(tags.SKILL)] == [True, False]
 
 
 def test_a_resumed_session_has_its_skills_loaded(open_session: OpenSession, project: Path) -> None:
@@ -246,7 +197,7 @@ def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
 
 
 def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> None:
-    it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
+    it = open_session(code("ask('more')"), COMPLETE, "No.", approval="auto")
     it.ask_and_wait("go")
     assert (
         "Code from the model or an agent cannot call ask()"
@@ -259,14 +210,11 @@ def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     it.session.submit("python", "name = input('who? ')")
     asked = it.store.wait(tags.INPUT, state="waiting")
     assert asked.text == "who? "
-    assert it.session.host.inputs.answer(asked.attrs["request"], "Ada")
-    changes = it.store.wait(tags.NAMESPACE).attrs["changes"]
-    assert changes[0]["summary"] == "'Ada'"
+    assert it.session.host.inputs.answer(asked.request, "Ada")
+    assert it.store.wait(tags.NAMESPACE).changes[0].summary == "'Ada'"
 
 
-def test_kernel_killed_while_idle_is_replaced_with_one_notice(
-    open_session: OpenSession,
-) -> None:
+def test_kernel_killed_while_idle_is_replaced_with_one_notice(open_session: OpenSession) -> None:
     it = open_session()
     pid = int(it.run("import os; x = os.getpid(); x").text)
     it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
@@ -280,7 +228,7 @@ def test_kernel_killed_while_idle_is_replaced_with_one_notice(
 
 def test_reset_is_reported_once(open_session: OpenSession) -> None:
     it = open_session()
-    it.session.submit("python", "x = 1")
+    it.run("x = 1")
     it.store.wait(tags.NAMESPACE, cell=1)
     it.session.kernel_control.reset()
     it.store.wait(tags.NAMESPACE, cell=0, fresh=True)
@@ -295,29 +243,22 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     before = set(threading.enumerate())
-    session = Session(
-        load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched())
-    )
-    session.start()
-    session.submit("python", "import os; print(os.getpid())")
-    pid = int(store.wait(tags.USER_REPL_OUT).text)
-    session.close()
+    it = Opened.make(load_settings(model="demo"))
+    it.session.start()
+    pid = int(it.run("import os; print(os.getpid())").text)
+    it.session.close()
     for thread in set(threading.enumerate()) - before:
         thread.join(DEADLINE)
         assert not thread.is_alive(), thread
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_overwritten_output_is_sent_in_its_final_form(
-    open_session: OpenSession,
-) -> None:
+def test_overwritten_output_is_sent_in_its_final_form(open_session: OpenSession) -> None:
     it = open_session("It is done.", COMPLETE)
     ended = it.run(
         "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0"
     )
-    first, second, *traceback = ended.text.splitlines()
-    assert (first, second) == ("outer 299", "inner 299")
-    assert traceback[0].startswith("Traceback")
+    assert ended.text.startswith("outer 299\ninner 299\nTraceback")
     shown = Transcript(since=0.0)
     shown.fold(it.store.records)
     cell = next(entry for entry in shown.entries if isinstance(entry, Cell))
@@ -375,10 +316,9 @@ def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
     assert (result.status, result.output, entered.is_set()) == ("ok", "on\n'whole'\n", True)
 
 
-# Copies of a saved session that begin as it was before a cell, and what is told of a long past.
+# Copies of a saved session before a cell, and long sessions.
 
-TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
-COMPLETE_TEXT = '{"is_complete": true, "reasoning": "", "next_action": ""}'
+TWICE = code("items.append(2)", "items.append(3)")
 OpenSaved = Callable[..., Session]
 
 
@@ -387,27 +327,16 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
     """Open a session that is saved: a new one, or the one with an id."""
     opened: list[Session] = []
     replay = project / "replay.jsonl"
-    replay.write_text(
-        "".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE_TEXT, "Done.")),
-        "utf-8",
-    )
+    answers: tuple[dict[str, Any], ...] = (TWICE, COMPLETE, {"text": "Done."})
+    replay.write_text("".join(f"{json.dumps(answer)}\n" for answer in answers), "utf-8")
 
-    def open_it(id: str = "", keep_namespace: bool = True) -> Session:
-        settings = load_settings(
-            model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace
-        )
+    def open_it(id: str = "") -> Session:
+        settings = load_settings(model=f"replay:{replay}", approval="auto")
         store, name, past = (
             resumed_store(find_session(id, None), variables=True) if id else new_store(project)
         )
-        keep = save_target(store.session, settings.keep_namespace_mb) if keep_namespace else None
-        session = Session(
-            settings,
-            process_kernel(settings, keep),
-            HeadlessFrontend(),
-            store=store,
-            name=name,
-            past=past,
-        )
+        kernel = process_kernel(settings, save_target(store.session, settings.keep_namespace_mb))
+        session = Session(settings, kernel, HeadlessFrontend(), store=store, name=name, past=past)
         opened.append(session)
         session.start()
         wait_for(session.ready.done)
@@ -419,21 +348,14 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
 
 
 def run_all(session: Session, *cells: str) -> None:
-    for code in cells:
-        session.cells.run(code)
-
-
-def value(session: Session, expression: str) -> str:
-    return session.cells.run(expression).output.strip()
+    for cell in cells:
+        session.cells.run(cell)
 
 
 def texts(id: str) -> list[str]:
-    kinds = (records.UserReplIn, records.UserChat, records.Branch)
-    return [
-        record.text
-        for _, record in load_records(database(), id).records
-        if isinstance(record, kinds)
-    ]
+    kinds = (tags.USER_REPL_IN, tags.USER_CHAT, tags.BRANCH)
+    loaded = load_records(database(), id).records
+    return [record.text for _, record in loaded if record.tag in kinds]
 
 
 def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> None:
@@ -449,8 +371,7 @@ def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> N
         "items = [1]",
         f"This session is a copy of {session.saved_id}, before cell 3.",
     ]
-    again = open_saved(copy)
-    assert value(again, "'items' in globals()") == "False"
+    assert open_saved(copy).cells.run("'items' in globals()").output.strip() == "False"
 
 
 def test_private_variable_is_private_in_every_copy_however_old_its_mark(
@@ -492,6 +413,5 @@ def test_resumed_session_counts_the_records_not_shown(
 
     count = len(load_records(database(), row.id, limit=ALL).records)
     assert "not shown" not in first_notice(count + 1)
-    assert "Earlier records not shown here: 1. /export writes all of them." in first_notice(
-        count - 1
-    )
+    message = "Earlier records not shown here: 1. /export writes all of them."
+    assert message in first_notice(count - 1)

@@ -1,4 +1,4 @@
-"""The models of a session: the first one, changed settings."""
+"""The models of a session: the first one, changed settings, and the window's use."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests import tags
 from tests.agents import without_surroundings
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.kernels import Cells
-from tests.integration.sessions import Opened, OpenSession, Watched
+from tests.integration.sessions import Opened, OpenSession, Watched, texts
 from tests.services import OPENAI, Protocol, Reply, Service
-from tests.waiting import wait_for
+from tests.waiting import alive, wait_for
 
-# Settings that change while a session runs; the conversation over a change of the model.
+# Settings that change while a session runs.
 
 CODE = [
     {"text": f"```python\nprint({number})\n```", "match": "^(?!.*is_complete)"} for number in (1, 2)
@@ -49,9 +49,7 @@ def test_the_model_changes_and_the_conversation_stays(
     it.session.submit("ask", "second?")
     assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
     (prompt,) = map(without_surroundings, fake.prompts)
-    assert prompt.startswith(
-        "<conversation><human>first?</human><assistant>One.</assistant></conversation>"
-    )
+    assert prompt.startswith("<conversation><human>first?</human><assistant>One.</assistant></")
 
 
 def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
@@ -60,35 +58,22 @@ def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
     for key in ("model", "sub_model", "reflection_model"):
         with pytest.raises(ModelError):
             change_setting(it.session, key, "nonsense")
-    assert (
-        it.session.model,
-        it.session.settings.sub_model,
-        it.session.settings.reflection_model,
-    ) == (before, None, None)
+    settings = it.session.settings
+    assert (it.session.model, settings.sub_model, settings.reflection_model) == (before, None, None)
 
 
-def test_turn_limit_and_reflection_change_during_a_session(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(
-        *CODE,
-        {"text": "x", "match": "is_complete"},
-        {"text": "The end.", "repeat": True},
-        approval="auto",
-    )
+def test_turn_limit_and_reflection_change_during_a_session(open_session: OpenSession) -> None:
+    check, end = {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}
+    it = open_session(*CODE, check, end, approval="auto")
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
     wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
     it.session.submit("ask", "go")
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
-    ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
-    assert len(ran) == 2
-    assert not [
-        record
-        for record in it.store.records
-        if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"
-    ]
+    assert len(texts(it, tags.ASSISTANT_REPL_IN)) == 2
+    states = [record.attrs["state"] for record in it.store.records if record.tag == tags.AGENT]
+    assert "reflecting" not in states
 
 
 def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, cells: Cells) -> None:
@@ -96,34 +81,28 @@ def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, ce
     module.write_text("value = 1\n")
     kernel = cells.kernel
     assert isinstance(kernel, ProcessKernel)
+
+    def reloads(value: int) -> bool:
+        """Import the module, change it a second later, and read its value again."""
+        cells.run("import mine")
+        moment = module.stat().st_mtime + 1
+        module.write_text(f"value = {value}\n")
+        os.utime(module, (moment, moment))
+        return str(value) in cells.run("mine.value").output
+
     kernel.set_reload(True)
-    cells.run("import mine")
-    write_later(module, "value = 2\n", 1)
-    assert "2" in cells.run("mine.value").output
+    assert reloads(2)
     kernel.set_reload(False)
-    cells.run("mine")
-    write_later(module, "value = 3\n", 2)
-    assert "3" not in cells.run("mine.value").output
+    assert not reloads(3)
     kernel.set_reload(True)
     kernel.reset()
-    cells.run("import mine")
-    write_later(module, "value = 4\n", 3)
-    assert "4" in cells.run("mine.value").output
+    assert reloads(4)
 
 
-def write_later(path: Path, text: str, seconds: int) -> None:
-    moment = path.stat().st_mtime + seconds
-    path.write_text(text)
-    os.utime(path, (moment, moment))
-
-
-def test_cost_limit_and_history_length_change_during_a_session(
-    open_session: OpenSession,
-) -> None:
+def test_cost_limit_and_history_length_change_during_a_session(open_session: OpenSession) -> None:
     cost = {"usage": {"cost": 0.4}, "repeat": True}
-    it = open_session(
-        {"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost}
-    )
+    summary = {"match": "keep the memory", "text": "Little.", **cost}
+    it = open_session(summary, {"text": "Yes.", **cost})
     for question in ("first?", "second?", "third?"):
         it.ask_and_wait(question)
     assert change_setting(it.session, "max_history", 2)
@@ -141,18 +120,15 @@ def test_cost_limit_and_history_length_change_during_a_session(
 def test_both_models_are_recreated(open_session: OpenSession, key: str, value: float) -> None:
     it = open_session(reflection_model="demo")
     agent = it.session.agent.agent
-    answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
+    nodes = agent._nodes
+    answering, checking = nodes.llm, nodes.reflection_llm
     assert checking is not None
     assert change_setting(it.session, key, value)
-    wait_for(
-        lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking
-    )
-    assert agent._nodes.reflection_llm is not None
+    wait_for(lambda: nodes.llm is not answering and nodes.reflection_llm is not checking)
+    assert nodes.reflection_llm is not None
 
 
-def test_newest_of_two_pending_changes_wins(
-    open_session: OpenSession,
-) -> None:
+def test_newest_of_two_pending_changes_wins(open_session: OpenSession) -> None:
     it = open_session()
     thread = it.session.agent
     _ = thread.agent
@@ -173,7 +149,7 @@ def test_newest_of_two_pending_changes_wins(
     began.wait(60)
     wanted = 3
     thread.change(second)
-    second_came.wait(0.5)  # it must not come before the first one, which would then be the last
+    second_came.wait(0.5)  # it must not come before the first one
     turn_over.set()
     wait_for(lambda: len(holding) == 2)
     assert holding == [2, 3]
@@ -192,7 +168,7 @@ def test_model_without_a_provider_uses_the_current_one(
     assert it.session.agent.party == "gpt-4o"
     assert change_setting(it.session, "provider", None)
     it.session.renew_model()
-    assert accepts_pictures(it.session.models.make()), "what was chosen stays what it is"
+    assert accepts_pictures(it.session.models.make()), "the chosen model stays"
 
 
 # The model of a session for which none is set.
@@ -213,9 +189,8 @@ def test_model_of_a_local_server_answers_and_is_named(
     try:
         session.start()
         assert session.model == "llamacpp:qwen"
-        assert store.wait(tags.NOTICE).text == (
-            f"No model is set, so the one found at {service.url} answers: llamacpp:qwen. /model chooses another one."
-        )
+        notice = f"No model is set, so the one found at {service.url} answers: llamacpp:qwen."
+        assert store.wait(tags.NOTICE).text == f"{notice} /model chooses another one."
         session.submit("ask", "who answers?")
         usage = store.wait(tags.USAGE)
         assert (usage.attrs["cost"], usage.attrs["input_tokens"]) == (0, 1000)
@@ -242,19 +217,12 @@ def test_process_starts_while_a_question_is_typed_and_answers_it(
         it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
     assert len(fake.starts) == 1
     os.kill(fake.starts[0]["pid"], 9)
-    wait_for(lambda: not _runs(fake.starts[0]["pid"]))
+    wait_for(lambda: not alive(fake.starts[0]["pid"]))
     it.session.agent.warm_up()
     wait_for(lambda: len(fake.starts) == 2)
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except OSError:
-        return False
-
-
-# Record of the model's window after each request: the provider's count, or an estimate.
+# The record of the window's use after each request: the provider's count, or an estimate.
 
 
 class Windows(logging.Handler):
@@ -284,9 +252,7 @@ def test_missing_count_is_estimated(open_session: OpenSession, service: Service)
     it = open_session(model=OPENAI.spec, reflection="never")
     windows = Windows(it)
     end = [piece for piece in OPENAI.end if b"usage" not in piece]
-    service.replies = [
-        Reply([*OPENAI.begin, OPENAI.words("Yes."), *end], 200, {"content-type": OPENAI.content})
-    ]
+    service.replies = [OPENAI.sending([OPENAI.words("Yes."), *end])]
     it.session.agent.ask("one? " * 2_000)
     (window,) = windows.reported
     assert window.estimated

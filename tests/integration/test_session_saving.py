@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,20 +20,33 @@ from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
 
 
+class Sessions:
+    """Sessions one after the other, each with the variables that the one before saved."""
+
+    def __init__(self, open_session: OpenSession, home: Path) -> None:
+        self._open = open_session
+        self.saved = SavedSession(home)
+
+    def open(self, *cells: str, past: Sequence[records.Record] = ()) -> Opened:
+        it = self._open(keep=self.saved.location, past=past)
+        if cells:
+            it.run(*cells)
+        return it
+
+    def again(self, it: Opened) -> Opened:
+        it.session.close()
+        return self.open(past=it.store.records)
+
+
 @pytest.fixture
-def saved_namespace(
-    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SavedSession]:
+def sessions(
+    open_session: OpenSession, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Sessions]:
     # A busy disk may take longer than a user waits.
     monkeypatch.setattr("mahtab_tui.session.session._PATIENCE", 60.0)
-    saved_namespace = SavedSession(home)
-    yield saved_namespace
-    saved_namespace.close()
-
-
-def again(open_session: OpenSession, saved_namespace: SavedSession, it: Opened) -> Opened:
-    it.session.close()
-    return open_session(keep=saved_namespace.location, past=it.store.records)
+    sessions = Sessions(open_session, home)
+    yield sessions
+    sessions.saved.close()
 
 
 def states(it: Opened) -> list[tuple[str, str, str]]:
@@ -45,12 +58,9 @@ def states(it: Opened) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_each_restored_name_is_reported_also_to_the_model(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run("items = [1]; lock = __import__('threading').Lock()")
-    it = again(open_session, saved_namespace, first)
+def test_each_restored_name_is_reported_also_to_the_model(sessions: Sessions) -> None:
+    first = sessions.open("items = [1]; lock = __import__('threading').Lock()")
+    it = sessions.again(first)
     restored = it.store.wait(tags.RESTORE)
     assert restored.text == "1 variable restored, 1 not: lock (a lock cannot be saved)."
     assert states(it) == [
@@ -72,15 +82,12 @@ def test_each_restored_name_is_reported_also_to_the_model(
     assert it.run("items").text == "[1]\n"
 
 
-def test_unsaved_names_are_reported_again_until_a_cell_defines_them(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
-    it = again(open_session, saved_namespace, first)
+def test_unsaved_names_are_reported_again_until_a_cell_defines_them(sessions: Sessions) -> None:
+    first = sessions.open("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
+    it = sessions.again(first)
     assert "2 not" in it.store.wait(tags.RESTORE).text
     it.run("one = 1", "del one")
-    third = again(open_session, saved_namespace, it)
+    third = sessions.again(it)
     assert (
         third.store.wait(tags.RESTORE).text
         == "1 variable restored, 1 not: two (a lock cannot be saved)."
@@ -97,12 +104,9 @@ class Slow:
 """
 
 
-def test_cell_waits_only_for_the_variables_it_mentions(
-    open_session: OpenSession, saved_namespace: SavedSession, project: Path
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
-    it = again(open_session, saved_namespace, first)
+def test_cell_waits_only_for_the_variables_it_mentions(sessions: Sessions, project: Path) -> None:
+    first = sessions.open(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
+    it = sessions.again(first)
     it.store.wait(tags.NAMESPACE, party="restored")
     it.session.submit("python", "'n', one.name")
     it.store.wait(tags.USER_REPL_IN, cell=3)
@@ -117,24 +121,21 @@ def test_cell_waits_only_for_the_variables_it_mentions(
 
 
 def test_escape_stops_restoring_and_the_variable_stays_on_disk(
-    open_session: OpenSession, saved_namespace: SavedSession, project: Path
+    sessions: Sessions, project: Path
 ) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run(SLOW, "one = Slow('one')")
-    it = again(open_session, saved_namespace, first)
+    first = sessions.open(SLOW, "one = Slow('one')")
+    it = sessions.again(first)
     it.store.wait(tags.NAMESPACE, party="restored")
     wait_for(lambda: it.session.stop() == "cell")
     assert "one (reading it was stopped)" in it.store.wait(tags.RESTORE).text
     it.run("other = 1")
     (project / "one").touch()
-    third = again(open_session, saved_namespace, it)
+    third = sessions.again(it)
     assert third.store.wait(tags.RESTORE).text == "5 variables restored."
 
 
-def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    it = open_session(keep=saved_namespace.location)
+def test_new_kernel_is_called_empty_only_if_nothing_is_restored(sessions: Sessions) -> None:
+    it = sessions.open()
     it.session.submit("python", "import os; os._exit(3)")
     assert it.store.wait(tags.RESTORE).text == "The namespace is empty: no variables were saved."
     it.run("items = [1]")
@@ -148,26 +149,20 @@ def test_new_kernel_is_called_empty_only_if_nothing_is_restored(
     assert not any("empty" in text for text in texts)
 
 
-def test_reset_forgets_the_saved_variables(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run("items = [1]")
-    it = again(open_session, saved_namespace, first)
+def test_reset_forgets_the_saved_variables(sessions: Sessions) -> None:
+    first = sessions.open("items = [1]")
+    it = sessions.again(first)
     it.store.wait(tags.RESTORE)
     it.session.kernel_control.reset()
     it.store.wait(tags.KERNEL, text="Started a fresh kernel; its namespace is empty.")
     it.run("other = 1")
-    third = again(open_session, saved_namespace, it)
+    third = sessions.again(it)
     assert third.store.wait(tags.RESTORE).text == "1 variable restored."
     assert third.run("other, 'items' in globals()").text == "(1, False)\n"
 
 
-def test_unwritable_variables_are_reported_once(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    it = open_session(keep=saved_namespace.location)
-    it.run(
+def test_unwritable_variables_are_reported_once(sessions: Sessions) -> None:
+    it = sessions.open(
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
     it.run("resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
@@ -181,27 +176,22 @@ def test_unwritable_variables_are_reported_once(
     assert it.session.namespace_store.has_unwritten_changes
 
 
-def test_undo_is_saved_too(open_session: OpenSession, saved_namespace: SavedSession) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run("items = [1]", "items.append(2)")
-    wait_for(saved_namespace.files)
+def test_undo_is_saved_too(sessions: Sessions) -> None:
+    first = sessions.open("items = [1]", "items.append(2)")
+    wait_for(sessions.saved.files)
     first.session.undo.undo(2)
-    it = again(open_session, saved_namespace, first)
+    it = sessions.again(first)
     it.store.wait(tags.RESTORE)
     assert it.run("items").text == "[1]\n"
 
 
-def test_files_of_others_give_a_warning_and_stay(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run("items = [1]")
+def test_files_of_others_give_a_warning_and_stay(sessions: Sessions) -> None:
+    first = sessions.open("items = [1]")
     first.session.close()
-    index = saved_namespace.folder / "index.json"
+    index = sessions.saved.folder / "index.json"
     index.chmod(0o660)
     content = index.read_bytes()
-    it = open_session(keep=saved_namespace.location)
-    it.run("items = 'mine'")
+    it = sessions.open("items = 'mine'")
     it.session.close()
     warning = it.store.wait(tags.NOTICE, level="warning")
     assert (
@@ -217,14 +207,11 @@ def test_restore_sentence_names_some_variables() -> None:
     assert describe_restored(["x"] * 1200, missing) == message
 
 
-def test_variable_that_kills_the_kernel_while_loading_is_named(
-    open_session: OpenSession, saved_namespace: SavedSession
-) -> None:
-    first = open_session(keep=saved_namespace.location)
-    first.run(
+def test_variable_that_kills_the_kernel_while_loading_is_named(sessions: Sessions) -> None:
+    first = sessions.open(
         "import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1"
     )
-    it = again(open_session, saved_namespace, first)
+    it = sessions.again(first)
     restored = it.store.wait(tags.RESTORE)
     assert restored.text == "3 variables restored, 1 not: bad (the kernel ended while reading it)."
     assert it.run("good, 'bad' in globals()").text == "(1, False)\n"

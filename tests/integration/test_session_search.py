@@ -1,4 +1,4 @@
-"""rlm() in a cell, also with the cell's functions."""
+"""rlm() in a cell, also with functions of that cell as tools."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from mahtab_tui.session.searches import KernelTools, parse_tools
 from tests import tags
+from tests.agents import COMPLETE, code
 from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
 
@@ -23,12 +24,18 @@ HAND_DOWN = {
 PART = {"match": "Count them here", "text": "five"}
 
 
+ENDLESS = "```python\nwhile True:\n    pass\n```"
+
+
 def ask(it: Opened, code: str) -> str:
-    return it.run(LOG, code).text
+    return str(it.run(LOG, code).text)
 
 
-def events(it: Opened, tag: str) -> list[dict[str, Any]]:
-    return [record.attrs for record in it.store.records if record.tag == tag]
+def search_endlessly(it: Opened, first: str = LOG) -> str:
+    """Start a search whose code never ends, and return the id of its tree."""
+    it.run(first)
+    it.session.submit("python", "rlm('Find the needles', log)")
+    return str(it.store.wait(tags.RLM_REPL_IN).tree)
 
 
 def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
@@ -36,22 +43,21 @@ def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
-    begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
-    assert [attrs["node"] for attrs in begun] == ["1", "1.1", "1.2", "1.3", "1.4"]
-    assert begun[0]["cell"] == 2
-    ends = [attrs["spans"][0][1] for attrs in begun[1:]]
-    assert ends[-1] == begun[0]["chars"]
-    assert [attrs["spans"][0][0] for attrs in begun[1:]] == [0, *ends[:-1]], (
+    begun = it.store.of(tags.RLM_CALL, event="begin")
+    assert [call.node for call in begun] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert begun[0].cell == 2
+    ends = [call.spans[0][1] for call in begun[1:]]
+    assert ends[-1] == begun[0].chars
+    assert [call.spans[0][0] for call in begun[1:]] == [0, *ends[:-1]], (
         "the parts are the whole text, in order"
     )
-    assert events(it, tags.RLM_FINAL)[-1]["state"] == "done"
+    assert it.store.of(tags.RLM_FINAL)[-1].state == "done"
     assert it.session.spending.total.calls == 5
-    assert len({attrs["seq"] for attrs in begun}) == 5
+    assert len({call.seq for call in begun}) == 5
 
 
 def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> None:
-    look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
-    it = open_session(look)
+    it = open_session("```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```")
     assert (
         it.run("rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})").text
         == "dict one.txt, two.txt\n"
@@ -59,8 +65,7 @@ def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> Non
 
 
 def test_answer_in_a_cell_is_clean_unless_requested_raw(open_session: OpenSession) -> None:
-    look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
-    it = open_session(look)
+    it = open_session("```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```")
     assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
     assert "27" in it.run("[ord(letter) for letter in rlm('Find it', log, raw=True)]").text
 
@@ -73,15 +78,12 @@ class Needle:
 """
 
 
-def test_answer_has_the_type_requested_by_the_cell(
-    open_session: OpenSession,
-) -> None:
-    wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
+def test_answer_has_the_type_requested_by_the_cell(open_session: OpenSession) -> None:
     right = {
         "match": r"the answer\[0\]\.line must be an integer",
         "text": "```python\nFINAL([{'line': hit.line} for hit in grep('needle')])\n```",
     }
-    it = open_session(right, wrong)
+    it = open_session(right, "```python\nFINAL([{'line': 'seven'}])\n```")
     assert (
         it.run(
             FORM,
@@ -100,9 +102,7 @@ def test_answer_has_the_type_requested_by_the_cell(
     )
 
 
-def test_cell_gives_instructions_and_prints_the_turns(
-    open_session: OpenSession,
-) -> None:
+def test_cell_gives_instructions_and_prints_the_turns(open_session: OpenSession) -> None:
     right = {"match": "must be an integer", "text": "```python\nFINAL(7)\n```"}
     it = open_session(right, "```python\nFINAL('a')\n```")
     output = ask(
@@ -127,7 +127,7 @@ def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it = open_session(
         {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},
         {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
-        "```python\nwhile True:\n    pass\n```",
+        ENDLESS,
     )
     assert (
         it.run(
@@ -144,7 +144,7 @@ def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
 
 
 def test_long_answer_is_complete(open_session: OpenSession) -> None:
-    it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
+    it = open_session("```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```")
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"
 
 
@@ -170,22 +170,16 @@ def test_search_tree_and_log_are_data(open_session: OpenSession) -> None:
         )
         == 4
     )
-    it.session.submit(
-        "python",
-        "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls",
+    shown = it.run(
+        "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls"
     )
-    begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
+    chars = [call.chars for call in it.store.of(tags.RLM_CALL, event="begin")[1:]]
     logged = len([record for record in it.store.records if record.attrs.get("tree")])
-    assert (
-        it.store.wait(tags.USER_REPL_OUT, cell=3).text
-        == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
-    )
+    assert shown.text == f"({chars}, {logged}, 5)\n"
 
 
 def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> None:
-    it = open_session(
-        {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
-    )
+    it = open_session("```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```")
     output = it.run(
         "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans"
     ).text
@@ -215,32 +209,26 @@ def test_partial_answer_gives_a_notice(open_session: OpenSession) -> None:
 
 
 def test_escape_stops_the_cell_and_its_search(open_session: OpenSession) -> None:
-    it = open_session("```python\nwhile True:\n    pass\n```")
-    it.session.submit("python", LOG)
-    it.session.submit("python", "rlm('Find the needles', log)")
-    it.store.wait(tags.RLM_REPL_IN)
+    it = open_session(ENDLESS)
+    search_endlessly(it)
     assert it.session.stop() == "cell"
-    assert it.store.wait(tags.USER_REPL_OUT, cell=2).attrs["status"] == "interrupted"
-    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=2).status == "interrupted"
+    assert it.store.wait(tags.RLM_FINAL).state == "stopped"
     assert it.run("6 * 7").text == "42\n"
 
 
-def test_killed_kernel_leaves_nothing_of_the_text(
+def test_running_search_leaves_nothing_of_its_text_in_files(
     open_session: OpenSession, tmp_path: Path
 ) -> None:
-    it = open_session("```python\nwhile True:\n    pass\n```")
-    it.session.submit("python", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
-    it.session.submit("python", "rlm('Find the needles', log)")
-    it.store.wait(tags.RLM_REPL_IN)
+    it = open_session(ENDLESS)
+    search_endlessly(it, f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
     assert list(tmp_path.glob("mahtab-*.txt")) == []
     assert it.session.stop() == "cell"
 
 
 def test_screen_can_stop_nodes(open_session: OpenSession) -> None:
-    it = open_session("```python\nwhile True:\n    pass\n```")
-    it.session.submit("python", LOG)
-    it.session.submit("python", "rlm('Find the needles', log)")
-    tree = it.store.wait(tags.RLM_REPL_IN).attrs["tree"]
+    it = open_session(ENDLESS)
+    tree = search_endlessly(it)
     assert it.session.searches.text(tree, 0, 6) == "line 0"
     it.session.searches.stop(tree, "1")
     assert "stopped" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
@@ -254,23 +242,11 @@ def test_answer_becomes_a_new_variable(open_session: OpenSession) -> None:
 
 
 def test_model_code_can_search_too(open_session: OpenSession) -> None:
-    code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
-    complete = {
-        "match": "is_complete",
-        "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
-    }
-    it = open_session(
-        PART,
-        HAND_DOWN,
-        complete,
-        {"match": "where are", "text": code},
-        "Twenty in all.",
-        approval="auto",
-    )
+    search = code("answer = rlm('Find the needles', log)\nprint(answer)") | {"match": "where are"}
+    it = open_session(PART, HAND_DOWN, COMPLETE, search, "Twenty in all.", approval="auto")
     it.run(LOG)
-    it.session.submit("ask", "where are the needles in log?")
+    it.ask_and_wait("where are the needles in log?")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "five and five and five and five\n"
-    it.store.wait(tags.AGENT, state="done")
 
 
 # Functions of a cell that its search calls: they run in the kernel.
@@ -296,17 +272,15 @@ OVER = "while any({!r} in thread.name for thread in __import__('threading').enum
 
 
 def opened(open_session: OpenSession, code: str) -> Opened:
-    it = open_session({"text": f"```python\n{code}\n```"})
+    it = open_session(f"```python\n{code}\n```")
     it.run(LOG, DEFINED)
     return it
 
 
-def test_tools_run_in_the_kernel_and_change_its_variables(
-    open_session: OpenSession,
-) -> None:
+def test_tools_run_in_the_kernel_and_change_its_variables(open_session: OpenSession) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
     output = it.run(
-        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
+        "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]"
     ).text
     assert output.endswith("True\n")
     assert output.count("noted line") == 6
@@ -315,9 +289,7 @@ def test_tools_run_in_the_kernel_and_change_its_variables(
     )
 
 
-def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
-    open_session: OpenSession,
-) -> None:
+def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(open_session: OpenSession) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
     assert (
         "note failed: TypeError: note() missing 1 required positional argument: 'line'"
@@ -326,21 +298,17 @@ def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
     assert "a tool cannot be named '<lambda>'" in it.run("rlm('Note', log, tools=[lambda: 1])").text
 
 
-def test_interrupting_the_cell_ends_a_hanging_tool(
-    open_session: OpenSession,
-) -> None:
+def test_interrupting_the_cell_ends_a_hanging_tool(open_session: OpenSession) -> None:
     it = opened(open_session, "hang()")
     it.session.submit("python", "rlm('Hang', log, tools=[hang])")
     it.store.wait(tags.RLM_REPL_IN)
     assert it.session.stop() == "cell"
     it.store.wait(tags.USER_REPL_OUT, cell=3, status="interrupted")
-    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    assert it.store.wait(tags.RLM_FINAL).state == "stopped"
     assert it.run(f"{OVER.format('hang')}\n'over'").text == "'over'\n"
 
 
-def test_kernel_killed_meanwhile_leaves_no_waiting_calls(
-    open_session: OpenSession,
-) -> None:
+def test_kernel_killed_meanwhile_leaves_no_waiting_calls(open_session: OpenSession) -> None:
     it = opened(open_session, "while True:\n    pass")
     before = set(threading.enumerate())
 

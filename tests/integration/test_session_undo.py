@@ -1,10 +1,10 @@
-"""Undo in a session, also at awkward moments."""
+"""Undo in a session, also while something else happens."""
 
 from __future__ import annotations
 
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,54 +17,47 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
-from tests.integration.sessions import OpenSession
+from tests.agents import COMPLETE
+from tests.integration.sessions import Opened, OpenSession
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
-COMPLETE = {
-    "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
-    "match": "is_complete",
-}
 
 
-def test_undo_is_reported_to_the_panes_the_model_and_the_store(
-    open_session: OpenSession,
-) -> None:
+def restored_names(it: Opened) -> list[tuple[str | None, int | None, list[str]]]:
+    """Return the author, cell and names of each record of restored variables."""
+    return [
+        (record.party, record.cell, [change.name for change in record.changes])
+        for record in it.store.records
+        if isinstance(record, records.Namespace) and record.restored
+    ]
+
+
+def author_cell(it: Opened, name: str) -> int:
+    author = it.session.cells.provenance.author(name)
+    assert author is not None
+    return author.cell
+
+
+def test_undo_is_reported_to_the_panes_the_model_and_the_store(open_session: OpenSession) -> None:
     it = open_session()
     it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
     undone = it.store.wait(tags.USER_UNDO)
     assert isinstance(undone, records.Undo)
     assert (undone.cells, undone.undone) == ((2,), True)
-    reported = [
-        record
-        for record in it.store.records
-        if isinstance(record, records.Namespace) and record.restored
-    ]
-    assert [
-        (record.party, record.cell, [change.name for change in record.changes])
-        for record in reported
-    ] == [
-        ("you", 1, ["items"]),
-        ("you", 0, ["new"]),
-    ]
-    author = it.session.cells.provenance.author("items")
-    assert author is not None
-    assert author.cell == 1
+    assert restored_names(it) == [("you", 1, ["items"]), ("you", 0, ["new"])]
+    assert author_cell(it, "items") == 1
     transcript, prompt = Transcript(0.0), PromptHandler()
     transcript.fold(it.store.records)
     prompt.resume(it.store.records)
-    assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell)] == [
-        False,
-        True,
-    ]
+    undone_cells = [entry.undone for entry in transcript.entries if isinstance(entry, Cell)]
+    assert undone_cells == [False, True]
     assert [entry.text for entry in transcript.entries if isinstance(entry, Note)] == [undone.text]
     assert f'<user-undo undone="true">{undone.text}</user-undo>' in prompt.get_context()
     assert it.value("items, 'new' in globals()") == "([1], False)"
 
 
-def test_an_answer_with_two_cells_is_undone_in_one_step(
-    open_session: OpenSession,
-) -> None:
+def test_an_answer_with_two_cells_is_undone_in_one_step(open_session: OpenSession) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
     it.ask_and_wait("add two")
@@ -76,16 +69,12 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
     assert it.session.undo.cells_from(1) == (1, 4)
 
 
-def test_redo_restores_names_and_authors_until_another_cell_runs(
-    open_session: OpenSession,
-) -> None:
+def test_redo_restores_names_and_authors_until_another_cell_runs(open_session: OpenSession) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
     it.session.undo.redo()
-    author = it.session.cells.provenance.author("items")
-    assert author is not None
-    assert author.cell == 2
+    assert author_cell(it, "items") == 2
     assert it.value("items") == "[1, 2]"
     it.session.undo.undo(2)
     it.run("other = 1")
@@ -94,9 +83,7 @@ def test_redo_restores_names_and_authors_until_another_cell_runs(
     assert it.value("items") == "[1]"
 
 
-def test_nothing_is_undone_during_a_cell_or_before_any_cell(
-    open_session: OpenSession,
-) -> None:
+def test_nothing_is_undone_during_a_cell_or_before_any_cell(open_session: OpenSession) -> None:
     it = open_session()
     it.run()
     with pytest.raises(KernelError, match="nothing to undo"):
@@ -138,24 +125,15 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     it = open_session(approval="ask")
     it.run("items = [1]", "items.append(2)")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    answers: list[dict[str, dict[str, str]]] = []
     serve = AgentCalls(it.session).serve
-    thread = threading.Thread(
-        target=lambda: answers.append(
-            serve(
-                AgentCall(agent, lambda message: None),
-                "evaluate",
-                {"code": "items.append(9); items"},
-            )
-        )
-    )
-    thread.start()
-    asked = it.store.wait(tags.APPROVAL, state="waiting")
-    assert isinstance(asked, records.Approval)
-    it.session.undo.undo(2)
-    it.session.approvals.answer(asked.request, Decision("run"))
-    thread.join(60)
-    assert answers[0]["result"]["output"].strip() == "[1, 9]"
+    call = AgentCall(agent, lambda message: None)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(serve, call, "evaluate", {"code": "items.append(9); items"})
+        asked = it.store.wait(tags.APPROVAL, state="waiting")
+        assert isinstance(asked, records.Approval)
+        it.session.undo.undo(2)
+        it.session.approvals.answer(asked.request, Decision("run"))
+        assert answer.result(60)["result"]["output"].strip() == "[1, 9]"
     assert it.session.undo.last_step() == 3
     it.session.undo.undo(3)
     assert it.value("items") == "[1]"
@@ -218,9 +196,7 @@ def test_undo_restores_the_folder_left_by_the_cell(
     assert it.session.kernel.info().cwd == str(project / "inner")
 
 
-def test_non_variables_do_not_appear_in_the_namespace_pane(
-    open_session: OpenSession,
-) -> None:
+def test_non_variables_do_not_appear_in_the_namespace_pane(open_session: OpenSession) -> None:
     it = open_session()
     it.run(
         "import os, random as r; r.seed(1); items = [1]",
@@ -232,17 +208,10 @@ def test_non_variables_do_not_appear_in_the_namespace_pane(
         "random",
     }
     it.session.undo.undo(2)
-    restored = [
-        record
-        for record in it.store.records
-        if isinstance(record, records.Namespace) and record.restored
-    ]
-    assert [change.name for record in restored for change in record.changes] == ["items"]
+    assert [names for _, _, names in restored_names(it)] == [["items"]]
 
 
-def test_screen_resize_does_not_count_as_a_change(
-    open_session: OpenSession,
-) -> None:
+def test_screen_resize_does_not_count_as_a_change(open_session: OpenSession) -> None:
     it = open_session()
     it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)

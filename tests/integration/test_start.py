@@ -1,10 +1,11 @@
-"""The program starts in a folder of files that have modules' names, with slow imports, and leaves
-nothing when it is killed."""
+"""The program starts in a folder of files with modules' names and with slow imports, and leaves no
+process when it is killed."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,15 +21,14 @@ from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.worker.magic_commands import PIP
 from tests.integration.kernels import Cells, executable
-from tests.waiting import alive, descendants, ticks, wait_for
+from tests.waiting import alive, descendants, run_python, ticks, wait_for
 
-# A folder whose files have the names of modules: the program, its helpers and the kernel's own
+# In a folder whose files have the names of modules, the program, its helpers and the kernel's own
 # parts import none of them.
 
 OTHERS = (
     "anyio click dotenv langchain_core mcp mahtab_worker PIL pathspec pip pydantic pydantic_settings pygments rich sitecustomize textual tomlkit typer"
 ).split()
-IN_PROGRAM = "import sys; print(*sorted(sys.modules))"
 
 
 @pytest.fixture
@@ -42,46 +42,27 @@ def poisoned(project: Path) -> Path:
     return imported
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["config"],
-        ["doctor"],
-        ["ask", "--model", "demo", "which variables are there?"],
-        ["skills", "list"],
-        ["mcp", "install", "--print"],
-    ],
-)
-def test_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
-    program = str(Path(sys.executable).with_name("mahtab-tui"))
-    done = subprocess.run(
-        [program, *words], capture_output=True, text=True, check=False, timeout=120
-    )
+ASK = "ask --model demo 'which variables are there?'"
+
+
+@pytest.mark.parametrize("words", ["config", "doctor", ASK, "skills list", "mcp install --print"])
+def test_command_imports_nothing_from_the_folder(poisoned: Path, words: str) -> None:
+    program = Path(sys.executable).with_name("mahtab-tui")
+    command = [str(program), *shlex.split(words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
     assert "does not answer" not in done.stdout
 
 
-@pytest.mark.parametrize("words", [["config"], ["doctor"]])
-def test_module_imports_nothing_from_the_folder_once_found(
-    poisoned: Path, words: list[str]
-) -> None:
-    # What Python itself imports for `-m` comes before the first line of ours.
-    before = subprocess.run(
-        [sys.executable, "-P", "-c", f"import runpy, pkgutil; {IN_PROGRAM}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in before.stdout.split():
+@pytest.mark.parametrize("command", ["config", "doctor"])
+def test_module_imports_nothing_from_the_folder_once_found(poisoned: Path, command: str) -> None:
+    # Python itself imports modules for `-m` before our first line.
+    loaded = "import runpy, pkgutil, sys; print(*sorted(sys.modules))"
+    for name in run_python("-P", "-c", loaded).stdout.split():
         poisoned.with_name(f"{name}.py").unlink(missing_ok=True)
     assert poisoned.with_name("__future__.py").exists()
-    done = subprocess.run(
-        [sys.executable, "-m", "mahtab_tui", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    assert not poisoned.with_name("pkgutil.py").exists()
+    done = run_python("-m", "mahtab_tui", command)
     assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
 
 
@@ -96,22 +77,18 @@ def test_kernel_components_import_nothing_from_the_folder(poisoned: Path, cells:
     assert cells.kernel.complete("numbers.it", 10).items
     assert cells.kernel.inspect("numbers").text
     assert cells.run("1 / 0").status == "error"
-    cells.run("%timeit -n1 -r1 1")
-    cells.run("numbers?")
-    cells.run("!true")
+    for code in ("%timeit -n1 -r1 1", "numbers?", "!true"):
+        cells.run(code)
     assert "pip " in cells.text("%pip --version")
     assert poisoned.read_text() == ""
-    assert (
-        "from the folder" in cells.run("import colorsys").output
-    )  # a cell's import is the person's
+    # A cell may import the user's files.
+    assert "from the folder" in cells.run("import colorsys").output
 
 
 def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
     listing = plan_commands("status", [], sys.executable, project, uv="").commands[0]
     assert listing[:3] == [sys.executable, "-c", PIP]
-    done = subprocess.run(
-        listing, cwd=project, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = run_python(*listing[1:])
     assert poisoned.read_text() == ""
     assert "Package" in done.stdout or "No module named pip" in done.stderr
 
@@ -152,37 +129,19 @@ def test_interpreter_name_never_means_a_subfolder_but_other_names_may(
     assert find_interpreter("env") == str(project / "env" / "bin" / "python")
 
 
-# The application starts well, however long each of its imports takes.
-
-
 def test_slow_imports_on_several_threads_succeed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.slow_imports", "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    reports = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(reports) == 1
-    assert [run for run in reports if run["failures"]] == []
-    assert [run for run in reports if run["of_two"]] == [], (
-        "a library is imported by the main thread and by others at the same time"
-    )
-    assert {name for run in reports for name in run["early"]} <= {"yaml"}, (
-        "others do not wait until the screen has its libraries"
-    )
-    assert all(run["others"] > 20 for run in reports), (
-        "the model's libraries are still imported beside the main thread"
-    )
+    (line,) = run_python("-m", "tests.slow_imports", "1").stdout.splitlines()
+    report = json.loads(line)
+    assert not report["failures"]
+    assert not report["of_two"], "two threads import a library at the same time"
+    assert {*report["early"]} <= {"yaml"}, "others do not wait until the screen has its libraries"
+    assert report["others"] > 20, "other threads import the model's libraries"
 
-
-# A program that is killed leaves no process that searches without end.
 
 SEARCH = "from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code').search('(a|a)+$', seconds=1000)"
 
 
-def works(pid: int) -> bool:
-    """Whether a process is no longer the one that starts it, and searches."""
+def is_searching(pid: int) -> bool:
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50
 
@@ -197,7 +156,9 @@ def test_processes_started_by_a_killed_program_end(project: Path) -> None:
         started: list[int] = []
         try:
             wait_for(
-                lambda: program.poll() is not None or any(map(works, descendants(program.pid)))
+                lambda: (
+                    program.poll() is not None or any(map(is_searching, descendants(program.pid)))
+                )
             )
             assert program.poll() is None
             started = descendants(program.pid)

@@ -1,4 +1,4 @@
-"""Undo of what is hard, and what it cannot keep or bring back."""
+"""Difficult cases of undo, and what it names as not restored."""
 
 from __future__ import annotations
 
@@ -9,86 +9,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from tests.integration.kernels import Cells
 from tests.integration.undo import kinds, undone
-
-
-@pytest.mark.parametrize(
-    ("setup", "change", "look"),
-    [
-        (
-            "import os; os.environ['A'] = '1'",
-            "os.environ['A'] = '2'; os.environ['B'] = '3'",
-            "os.environ['A'], os.getenv('B'), os.system('exit ${B:-0}')",
-        ),
-        (
-            "import os; os.mkdir('inner')",
-            "os.chdir('inner')",
-            "os.path.basename(os.getcwd()) == 'inner'",
-        ),
-        (
-            "import sys",
-            "sys.path.insert(0, '/nowhere'); sys.path = ['/elsewhere']",
-            "'/nowhere' in sys.path, '/elsewhere' in sys.path",
-        ),
-        (
-            "import random; random.seed(1)",
-            "x = random.random()",
-            "random.getstate()[1][5:9], random.getstate()[1][-1]",
-        ),
-        ("import random; r = random.Random(1)", "x = r.random()", "r.getstate()[1][-1]"),
-        ("import warnings", "warnings.simplefilter('error')", "warnings.filters[0]"),
-        (
-            "import math, json",
-            "math.pi = 3; setattr(math, 'new', 1); del math.tau; json.decoder.x = 1",
-            "math.pi, hasattr(math, 'new'), math.tau, hasattr(json.decoder, 'x')",
-        ),
-        ("from decimal import Decimal; a = [Decimal(1000)]", "a[0] += 1; a[0] += 1", "a"),
-        (
-            "import enum\nclass E(enum.Enum):\n    A = 1",
-            "E.A.note = 1; E.extra = 2",
-            "hasattr(E.A, 'note'), hasattr(E, 'extra')",
-        ),
-        (
-            "import collections\nP = collections.namedtuple('P', 'x y'); p = P([1], 2)",
-            "p.x.append(3); p = p._replace(y=5)",
-            "p",
-        ),
-        (
-            "import functools; f = functools.partial(max, [1], key=abs); g = f.args[0]",
-            "g.append(-5); f.keywords['key'] = None",
-            "f.args, f.keywords",
-        ),
-        ("v = [memoryview(bytearray(b'abc'))]", "v[0][0] = 0", "bytes(v[0])"),
-        (
-            "class C:\n    pass\nc = C()",
-            "class C:\n    new = 1\nc.__class__ = C",
-            "hasattr(c, 'new'), type(c) is C",
-        ),
-        (
-            "import collections",
-            "collections.Counter.hello = 5; collections.Counter.update = None",
-            "dir(collections.Counter)",
-        ),
-        ("import decimal", "decimal.getcontext().prec = 7", "decimal.getcontext().prec"),
-        (
-            "import sys, builtins",
-            "sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1",
-            "sys.excepthook is print, hasattr(builtins, 'hi')",
-        ),
-        (
-            "globals()[6] = [1]; v = [1]",
-            "globals()[6].append(2); globals()[5] = 1; v.append(2)",
-            "globals()[6], 5 in globals(), v",
-        ),
-    ],
-)
-def test_undo_restores_the_previous_state(cells: Cells, setup: str, change: str, look: str) -> None:
-    cells.text(setup)
-    before = cells.text(look)
-    cells.text(change)
-    done = cells.kernel.undo(cells.number)
-    assert done.exact, done.not_restored
-    assert cells.text(look) == before
-
+from tests.tables import rows
 
 UNRESTORABLE = """
 g, box: a generator or coroutine cannot be restored | g = (i for i in range(9)); box = {'h': (i for i in range(9))} | next(g); next(box['h'])
@@ -110,21 +31,20 @@ gc, umask, signal handlers: this setting cannot be restored | import gc, signal;
 
 def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     expected, setups, changes = {}, [], []
-    for row in UNRESTORABLE.strip().splitlines():
-        words, setup, change = row.split(" | ")
+    for words, setup, change in rows(UNRESTORABLE):
         names, _, reason = words.partition(": ")
         expected.update(dict.fromkeys(names.split(", "), reason))
         setups.append(setup)
         changes.append(change)
     cells.text("\n".join(setups))
     cells.text("\n".join([*changes, "also = 1"]))
-    before = cells.kernel.preview_undo(cells.number)
+    preview = cells.kernel.preview_undo(cells.number)
     done = cells.kernel.undo(cells.number)
     assert not done.exact
     reasons = {each.name: each.reason for each in done.not_restored}
     assert reasons.keys() == expected.keys()
     assert [name for name, reason in expected.items() if reason not in reasons[name]] == []
-    assert before.not_restored == done.not_restored
+    assert preview.not_restored == done.not_restored
     assert kinds(done)["also"] == "deleted"
     assert cells.text("'also' in globals()") == "False\n"
 
@@ -166,7 +86,7 @@ def test_state_of_user_modules_is_restored(cells: Cells) -> None:
     ],
 )
 def test_object_with_a_hostile_reduce_is_named_or_never_called(cells: Cells, reduce: str) -> None:
-    """It hangs too deep below others to be kept alive."""
+    """Undo must make the object again: it lies too deep for its step to reference it."""
     cells.text(f"class Hostile:\n    def __reduce__(self):\n        {reduce}\n")
     cells.text(
         "v = [1]\nmany = [[i] for i in range(20_000)]\nmany.insert(0, [Hostile()]); w = [[Hostile()]]"
@@ -205,69 +125,31 @@ def test_attribute_hooks_of_classes_are_not_run(cells: Cells) -> None:
     assert cells.text("ran, object.__getattribute__(c, '__dict__')") == "([], {'x': [1]})\n"
 
 
-@pytest.mark.parametrize(
-    ("setup", "change", "look", "expected"),
-    [
-        (
-            "f = open('out.txt', 'w'); n = f.write('hello')",
-            "del f",
-            "open('out.txt').read()",
-            "'hello'\n",
-        ),
-        (
-            "f = open('out.txt', 'w'); n = f.write('hello')",
-            "f = 5",
-            "open('out.txt').read()",
-            "'hello'\n",
-        ),
-        (
-            "ended = []\nclass D:\n    def __del__(self): ended.append(1)\nbox = [D()]",
-            "del box",
-            "ended",
-            "[1]\n",
-        ),
-        (
-            "import weakref\nclass P: pass\np = P(); r = weakref.ref(p)",
-            "del p",
-            "r() is None",
-            "True\n",
-        ),
-        (
-            "ended = []\nclass D:\n    def __del__(self): ended.append(1)\n"
-            "deep = [[[i] for i in range(100)] for _ in range(50)]; deep[-1][-1].append(D())",
-            "del deep",
-            "ended",
-            "[1]\n",
-        ),
-        (
-            "import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name",
-            "del t",
-            "os.path.exists(name)",
-            "False\n",
-        ),
-        (
-            "import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname()",
-            "del s",
-            "socket.create_server(p).close()",
-            "",
-        ),
-    ],
-)
+ENDED = r"""
+f = open('out.txt', 'w'); n = f.write('hello') | del f | open('out.txt').read() | 'hello'
+f = open('out.txt', 'w'); n = f.write('hello') | f = 5 | open('out.txt').read() | 'hello'
+ended = []\nclass D:\n    def __del__(self): ended.append(1)\nbox = [D()] | del box | ended | [1]
+import weakref\nclass P: pass\np = P(); r = weakref.ref(p) | del p | r() is None | True
+ended = []\nclass D:\n    def __del__(self): ended.append(1)\ndeep = [[[i] for i in range(100)] for _ in range(50)]; deep[-1][-1].append(D()) | del deep | ended | [1]
+import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name | del t | os.path.exists(name) | False
+import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname() | del s | socket.create_server(p).close(), 1 | (None, 1)
+"""
+
+
+@pytest.mark.parametrize(("setup", "change", "look", "expected"), rows(ENDED))
 def test_deleted_objects_are_finalised(
     cells: Cells, setup: str, change: str, look: str, expected: str
 ) -> None:
     cells.text(setup)
     cells.text(change)
-    assert cells.text(look) == expected
+    assert cells.text(look) == f"{expected}\n"
 
 
 def test_each_step_knows_the_previous_state_of_a_library(cells: Cells) -> None:
     cells.text("import textwrap\nclass P: pass\ntextwrap.one, textwrap.other = 1, P()")
     cells.text("textwrap.one; seen = []")
     cells.text("textwrap.one = 2")
-    cells.text(
-        "del textwrap.other; textwrap.other = P(); p = textwrap.other"
-    )  # it may have the address of the other P
+    cells.text("del textwrap.other; textwrap.other = P(); p = textwrap.other")  # a reused address
     done = undone(cells, "seen.append(textwrap.other is p)", "textwrap.one = 3; textwrap.other = 4")
     assert done.exact
     assert cells.text("textwrap.one, textwrap.other is p") == "(2, True)\n"

@@ -12,5 +12,20 @@ def undone(cells: Cells, setup: str, change: str) -> Restoration:
     return cells.kernel.undo(cells.number)
 
 
+def assert_undone(cells: Cells, setup: str, change: str, look: str) -> Restoration:
+    """Undo the change as previewed, redo it, undo it again; `look` shows the state before it."""
+    cells.text(setup)
+    before = cells.text(look)
+    cells.text(change)
+    preview = cells.kernel.preview_undo(cells.number)
+    done = cells.kernel.undo(cells.number)
+    assert preview == done
+    assert done.exact, done.not_restored
+    cells.kernel.redo()
+    cells.kernel.undo(cells.number)
+    assert cells.text(look) == before
+    return done
+
+
 def kinds(done: Restoration) -> dict[str, str]:
     return {change.name: change.change for change in done.changes}

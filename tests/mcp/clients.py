@@ -1,7 +1,8 @@
-"""The official client over real STDIO."""
+"""The official client over stdin and stdout."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,22 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Implementation, TextContent
 
 from tests.warm import command
+
+CLIENT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "plain", "version": "1"},
+}
+
+
+def requests(code: str) -> str:
+    """Lines with which a client starts the protocol and evaluates code."""
+    messages: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": CLIENT},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "eval", "arguments": {"code": code}}},
+    ]
+    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
 
 
 def parameters(
@@ -32,10 +49,11 @@ class Agent:
         self.client = client
         self.reports: list[str] = []
         """Sentences on the progress of its calls."""
+        self.answers: list[str] = []
 
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        """An answer, which clients hand to their models whole only where it has no structured
-        output."""
+        """Return a tool's result. If it had structured output, clients would pass only that to
+        their models."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             self.reports.append(message or "")
@@ -50,6 +68,10 @@ class Agent:
 
     async def eval(self, code: str, **arguments: Any) -> str:
         return await self.text("eval", code=code, **arguments)
+
+    async def answer(self, code: str, **arguments: Any) -> None:
+        """Evaluate code, and add the result to `answers`."""
+        self.answers.append(await self.eval(code, **arguments))
 
     async def value(self, code: str) -> str:
         return (await self.eval(code)).partition("\n")[0]

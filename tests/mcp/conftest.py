@@ -28,7 +28,7 @@ Share = Callable[..., Shared]
 
 
 async def waited(it: Shared, tag: str, **attrs: Any) -> Record:
-    """The first record of a tag with these attributes, as soon as it is there."""
+    """Wait for the first record of a tag with these attributes."""
     return await anyio.to_thread.run_sync(lambda: it.store.wait(tag, **attrs))
 
 

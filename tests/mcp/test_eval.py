@@ -1,4 +1,4 @@
-"""The tool eval, over real STDIO."""
+"""The tool eval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from tests.mcp.clients import agent, text_of, until
-from tests.waiting import wait_for
 
 PID = "import os; os.getpid()"
 
@@ -46,15 +45,12 @@ sys.stdout = None
         result = await a.call("eval", code=hostile)
         assert not result.is_error
         assert "from a child" in text_of(result)
-        # Random bytes may move the cursor and write over what was printed, so nothing but their end
-        # is asked for.
-        assert not (
-            await a.call(
-                "eval",
-                code="import subprocess; subprocess.run('head -c 100000 /dev/urandom', shell=True)",
-            )
-        ).is_error
-        assert not (await a.call("eval", code="'\\ud800 \\x00 \\x1b]52;c;aaaa\\x07'")).is_error
+        # Random bytes may overwrite printed text, so only success is checked.
+        for code in (
+            "subprocess.run('head -c 100000 /dev/urandom', shell=True)",
+            "'\\ud800 \\x00 \\x1b]52;c;aaaa\\x07'",
+        ):
+            assert not (await a.call("eval", code=code)).is_error
         assert await a.eval("1 + 1") == "2"
 
 
@@ -67,12 +63,10 @@ async def test_huge_output_is_cut_and_counted() -> None:
 
 async def test_timed_out_cell_is_interrupted_and_its_output_returned() -> None:
     async with agent() as a:
-        output = await a.eval(
-            "y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5
-        )
-        assert output.startswith(
-            "Timed out after 0.5 s: the code was interrupted. Variables are as it left them.\nso far\n"
-        )
+        code = "y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)"
+        ending = "the code was interrupted. Variables are as it left them.\nso far\n"
+        output = await a.eval(code, timeout_s=0.5)
+        assert output.startswith(f"Timed out after 0.5 s: {ending}")
         assert await a.eval("y") == "1"
 
 
@@ -100,10 +94,9 @@ async def test_unresponsive_cell_is_killed() -> None:
     async with agent() as a:
         before = await a.value(PID)
         result = await a.call("eval", code=stubborn, timeout_s=0.3)
+        ending = "the code did not end within 2 s after its interrupt, so the worker was killed."
         assert result.is_error
-        assert text_of(result).startswith(
-            "Timed out after 0.3 s: the code did not end within 2 s after its interrupt, so the worker was killed."
-        )
+        assert text_of(result).startswith(f"Timed out after 0.3 s: {ending}")
         assert text_of(result).endswith("\nso far")
         assert "NameError" in await a.eval("os")
         assert await a.value(PID) != before
@@ -114,13 +107,9 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
         before = await a.value(PID)
         await a.eval("rows = [1, 2, 3]")
         files = ".mahtab/namespaces/session-*/index.json"
-        await anyio.to_thread.run_sync(
-            lambda: wait_for(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files)))
-        )
-        result = await a.call(
-            "eval",
-            code="print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
-        )
+        await until(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files)))
+        code = "print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+        result = await a.call("eval", code=code)
         assert result.is_error
         assert "SIGSEGV" in text_of(result)
         assert "Only saved variables come back" in text_of(result)
@@ -132,13 +121,9 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
 
 async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
     async with agent() as a:
-        output = await a.eval(
-            "for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1"
-        )
-        assert (
-            output.partition(", +")[2]
-            == f"⟨U+D800⟩x int 1, +␛]52;c;aaaa␇evil  int 1, +{'y' * 199}… int 1]"
-        )
+        code = "for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1"
+        changes = f"⟨U+D800⟩x int 1, +␛]52;c;aaaa␇evil  int 1, +{'y' * 199}… int 1]"
+        assert (await a.eval(code)).partition(", +")[2] == changes
         listed = await a.text("info")
         assert "\n  ⟨U+D800⟩x: int 1\n" in listed
         assert "\x1b" not in listed
@@ -174,10 +159,8 @@ async def test_cells_of_parallel_calls_run_one_after_another() -> None:
         await a.eval("log = []")
 
         async def one(number: int) -> None:
-            output = await a.eval(
-                f"log.append(({number}, 'in')); import time; time.sleep(0.01); log.append(({number}, 'out')); {number}"
-            )
-            assert output.split()[0] == str(number)
+            code = f"log.append(({number}, 'in')); import time; time.sleep(0.01); log.append(({number}, 'out')); {number}"
+            assert await a.value(code) == str(number)
 
         async with anyio.create_task_group() as group:
             for number in range(8):
@@ -188,26 +171,19 @@ async def test_cells_of_parallel_calls_run_one_after_another() -> None:
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])
 async def test_value_with_a_picture_is_returned_as_image_content(value: str) -> None:
     png = "b'\\x89PNG\\r\\n\\x1a\\n' + b'data'"
+    code = f"class Picture:\n    def _repr_png_(self): return {png}\n{value}"
     async with agent() as a:
-        answer = await a.call(
-            "eval", code=f"class Picture:\n    def _repr_png_(self): return {png}\n{value}"
-        )
+        answer = await a.call("eval", code=code)
         assert [block.type for block in answer.content] == ["text", "image"]
-        assert (
-            await a.eval("sorted(name for name in globals() if not name.startswith('_'))")
-            == "['Picture']"
-        )
+        names = "sorted(name for name in globals() if not name.startswith('_'))"
+        assert await a.eval(names) == "['Picture']"
 
 
-async def test_wrong_arguments_are_refused_with_a_sentence() -> None:
+async def test_wrong_arguments_and_hidden_characters_are_refused() -> None:
     async with agent() as a:
         assert "timeout_s" in await a.text("eval", code="1", timeout_s=-1)
         assert "timeout" in await a.text("eval", code="1", timeout=1)
         assert "There is no tool 'evil'" in await a.text("evil")
-
-
-async def test_code_with_hidden_characters_is_not_run() -> None:
-    async with agent() as a:
         answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
         assert answer.is_error
         assert text_of(answer).startswith(

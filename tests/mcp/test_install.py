@@ -1,4 +1,4 @@
-"""Telling clients of the server, the plug-in, and commands for the package manager."""
+"""The server in clients' configurations, the plug-in, and commands for the package manager."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.admin import (
-    ClientName,
-    configuration_file,
-    install,
-    server_command,
-)
+from mahtab_tui.cli.admin import ClientName, configuration_file, install, server_command
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from tests.warm import run_program
@@ -90,10 +85,8 @@ def test_linked_configuration_stays_a_link_with_its_permissions(project: Path) -
 
 def test_printing_writes_nothing(project: Path) -> None:
     assert "mahtab" in json.loads(run("install", "--print").stdout)["mcpServers"]
-    assert (
-        "mahtab"
-        in tomllib.loads(run("install", "--client", "codex", "--print").stdout)["mcp_servers"]
-    )
+    section = run("install", "--client", "codex", "--print").stdout
+    assert "mahtab" in tomllib.loads(section)["mcp_servers"]
     assert list(project.iterdir()) == []
     assert run("install", "--client", "emacs").returncode == 2
 
@@ -124,16 +117,11 @@ def test_plug_in_is_complete(home: Path) -> None:
     (folder / "commands" / "of-an-older-version.md").touch()
     assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
-    assert (
-        json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
+    servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
+    assert servers["mahtab"]["args"][-1] == "mcp"
+    assert " ".join(sorted(path.stem for path in (folder / "commands").glob("*.md"))) == (
+        "activate info pkg reset undo"
     )
-    assert {path.stem for path in (folder / "commands").glob("*.md")} == {
-        "undo",
-        "reset",
-        "info",
-        "pkg",
-        "activate",
-    }
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
     assert "name: persistent-python" in head
 
@@ -148,11 +136,11 @@ async def test_a_script_can_start_the_server() -> None:
 
 @pytest.fixture
 def packaged_project(tmp_path: Path) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    (tmp_path / ".venv" / "bin" / "python").touch()
-    (tmp_path / ".venv" / "pyvenv.cfg").touch()
     (tmp_path / "inner").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
+    for file in (".venv/bin/python", ".venv/pyvenv.cfg"):
+        (tmp_path / file).touch()
     return tmp_path
 
 
@@ -168,13 +156,8 @@ def packaged_project(tmp_path: Path) -> Path:
 def test_project_itself_is_editable_when_installed(
     packaged_project: Path, packages: list[str], commands: list[list[str]]
 ) -> None:
-    steps = plan_commands(
-        "develop",
-        packages,
-        str(packaged_project / ".venv" / "bin" / "python"),
-        packaged_project,
-        uv="uv",
-    )
+    python = str(packaged_project / ".venv" / "bin" / "python")
+    steps = plan_commands("develop", packages, python, packaged_project, uv="uv")
     assert steps.commands == [
         ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
     ]

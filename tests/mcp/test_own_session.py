@@ -1,4 +1,4 @@
-"""The agent's own session, called as the server calls it; its streams and signals."""
+"""An agent's own session, called as the server calls it; streams and signals of the server."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -36,13 +34,16 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.worker.frames import encode
-from tests.mcp.clients import agent
+from tests.mcp.clients import agent, requests
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
-from tests.waiting import alive, wait_for
+from tests.waiting import alive, run_python, wait_for
 from tests.warm import Piped, piped
 
 PID = "__import__('os').getpid()"
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
+
+
+pytestmark = pytest.mark.usefixtures("project")
 
 
 async def report(seconds: float, sentence: str) -> None: ...
@@ -57,7 +58,6 @@ async def own_session(**settings: Any) -> AsyncIterator[OwnSession]:
         await own.close()
 
 
-@pytest.mark.usefixtures("project")
 async def test_concurrent_calls_share_one_session() -> None:
     async with own_session() as own:
         first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
@@ -67,7 +67,6 @@ async def test_concurrent_calls_share_one_session() -> None:
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 
-@pytest.mark.usefixtures("project")
 async def test_call_cancelled_during_startup_leaves_one_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,18 +88,13 @@ async def test_call_cancelled_during_startup_leaves_one_session(
     assert (len(starts), done.result.output) == (1, "2\n")
 
 
-@pytest.mark.usefixtures("project")
 async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
     async with own_session() as own:
         session = await own.connection("codex")
         before = (await session.call("kernel", KernelInfo)).pid
         done = await session.evaluate(ENDLESS, 0.2, report)
         after = await session.evaluate(PID, None, report)
-    assert (done.result.status, done.timed_out, done.result.displays) == (
-        "interrupted",
-        True,
-        (),
-    )
+    assert (done.result.status, done.timed_out, done.result.displays) == ("interrupted", True, ())
     assert after.result.output == f"{before}\n"
 
 
@@ -119,7 +113,6 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
     assert result.text == "0\nPrinted since the last call:\nlate words"
 
 
-@pytest.mark.usefixtures("project")
 async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
     async with own_session(approval_rules=("ask: os.remove(*)", "deny: os.rmdir(*)")) as own:
         session = await own.connection("codex")
@@ -132,7 +125,7 @@ async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
 async def test_two_concurrent_calls_join_a_session_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handlers = ToolHandlers(load_settings(), str(project), AttachOptions(), Secrets())
+    handlers = ToolHandlers(load_settings(), AttachOptions())
     joins: list[str | None] = []
 
     class Joined:
@@ -153,7 +146,6 @@ async def test_two_concurrent_calls_join_a_session_once(
     await handlers.close()
 
 
-@pytest.mark.usefixtures("project")
 async def test_unstartable_worker_is_reported_to_each_call() -> None:
     async with own_session(python="/nowhere/python") as own:
         for _ in range(2):
@@ -171,10 +163,9 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
     listening.listen()
 
     def close() -> None:
-        connection, _ = listening.accept()
-        connection.recv(1, socket.MSG_PEEK)  # what is there and was not read makes the end a reset
-        connection.send(answer)
-        connection.close()
+        with listening.accept()[0] as connection:
+            connection.recv(1, socket.MSG_PEEK)  # unread data makes the end a reset
+            connection.send(answer)
 
     monkeypatch.setattr(
         connection,
@@ -192,7 +183,7 @@ async def test_agents_answers_do_not_contain_the_key(project: Path, home: Path) 
     (project / "key.txt").write_text(KEY)
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
-    async with agent("--private", cwd=project) as a:
+    async with agent("--private") as a:
         await a.text("log_viewer", mode="file")
         assert_masked(str(await a.call("eval", code=f"{PRINT_KEY}\nkey")))
         assert_masked(str(await a.call("eval", code=f"mine = {KEY!r}\nraise ValueError(mine)")))
@@ -206,16 +197,14 @@ from mahtab_tui.mcp.server import take_stdio
 streams = take_stdio()
 print("printed", flush=True)
 os.system("echo child; cat")
-streams.stdout.write(f"heard {streams.stdin.readline()}")
+streams.stdout.write(f"read {streams.stdin.readline()}")
 streams.stdout.flush()
 """
 
 
 def test_nothing_but_the_protocol_reaches_its_streams() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
+    done = run_python("-c", SERVER, input="a line\n")
+    assert (done.stdout, done.stderr) == ("read a line\n", "printed\nchild\n")
 
 
 CODES = {
@@ -229,9 +218,7 @@ CODES = {
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_signal_ends_a_server_with_running_code(
-    project: Path, number: signal.Signals, code: str
-) -> None:
+def test_signal_ends_a_server_with_running_code(number: signal.Signals, code: str) -> None:
     with piped("mcp") as server:
         pid = worker_of(server, code)
         os.kill(server.pid, number)
@@ -240,20 +227,9 @@ def test_signal_ends_a_server_with_running_code(
 
 
 def worker_of(server: Piped, code: str) -> int:
-    client = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }
     code = f"import os, time, pathlib; pathlib.Path('pid.new').write_text(str(os.getpid())); os.replace('pid.new', 'pid')\n{code}"
-    messages: list[dict[str, object]] = [
-        {"id": 1, "method": "initialize", "params": client},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": "eval", "arguments": {"code": code}}},
-    ]
-    for message in messages:
-        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        server.stdin.flush()
+    server.stdin.write(requests(code))
+    server.stdin.flush()
     found = Path("pid")
     wait_for(found.exists)
     return int(found.read_text())

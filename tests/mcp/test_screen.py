@@ -5,51 +5,46 @@ from __future__ import annotations
 import os
 import re
 import signal
-from pathlib import Path
 
 import anyio
 
 from mahtab_tui.session.sharing import share_folder
-from tests.e2e.conftest import Start, replay, start
+from tests.e2e.conftest import Start, start
 from tests.e2e.terminal import Terminal
-from tests.mcp.clients import agent
-from tests.waiting import wait_for
+from tests.mcp.clients import agent, until
 from tests.warm import run_program
 
 IDLE = r"● kernel .*idle"
+__all__ = ["start"]
 
 
 async def seen(screen: Terminal, pattern: str) -> str:
     return await anyio.to_thread.run_sync(screen.wait, pattern)
 
 
-async def opened(screen: Terminal) -> None:
+async def opened(start: Start) -> Terminal:
+    screen = start("--approval", "auto")
     await seen(screen, IDLE)
-    await anyio.to_thread.run_sync(wait_for, lambda: list(share_folder().glob(f"{screen.pid}*")))
+    await until(lambda: list(share_folder().glob(f"{screen.pid}*")))
+    return screen
 
 
-async def test_two_agents_work_visibly_and_under_approval(start: Start, project: Path) -> None:
-    screen = start("--model", "demo", "--approval", "auto")
-    await opened(screen)
+async def test_two_agents_work_visibly_and_under_approval(start: Start) -> None:
+    screen = await opened(start)
     async with (
-        agent("--attach", cwd=project, name="claude-code") as a,
-        agent("--attach", cwd=project, name="codex") as b,
+        agent("--attach", name="claude-code") as a,
+        agent("--attach", name="codex") as b,
     ):
         await a.eval("first = 11")
         await seen(screen, r"In 1 · claude-code")
         await seen(screen, r"first\s+11\s+int\s+\S 1")
-        await b.eval("print('said by', first)")
+        await b.eval("print('printed', first)")
         await seen(screen, r"In 2 · codex")
-        await seen(screen, "said by 11")
+        await seen(screen, "printed 11")
         screen.press("f8")
         await seen(screen, "ask first")
-        answers: list[str] = []
-
-        async def ask() -> None:
-            answers.append(await b.eval("second = 22; second"))
-
         async with anyio.create_task_group() as group:
-            group.start_soon(ask)
+            group.start_soon(b.answer, "second = 22; second")
             await seen(screen, "waits for you")
             await seen(screen, "run all from now on")
             assert not re.search(r"second\s+22", screen.text)
@@ -57,22 +52,21 @@ async def test_two_agents_work_visibly_and_under_approval(start: Start, project:
             await anyio.to_thread.run_sync(
                 lambda: screen.press_until("y", r"second\s+22\s+int", asked="run all from now on")
             )
-        assert answers == ["22\n[+second int 22]"]
+        assert b.answers == ["22\n[+second int 22]"]
         screen.press("f2")
         screen.enter("/agents")
         await seen(screen, r"claude-code, 1 cells; codex, 2 cells")
         screen.enter("/disconnect codex")
         await seen(screen, "codex has left the session")
         assert "disconnected you" in await b.text("eval", code="1")
-        assert await anyio.to_thread.run_sync(screen.leave) == 0
+        await anyio.to_thread.run_sync(screen.leave)
         assert "its screen is gone" in await a.text("eval", code="1")
     assert list(share_folder().glob("*.sock")) == []
 
 
-async def test_screen_crash_is_reported_and_cleaned_up(start: Start, project: Path) -> None:
-    screen = start("--model", "demo", "--approval", "auto")
-    await opened(screen)
-    async with agent("--attach", cwd=project) as a:
+async def test_screen_crash_is_reported_and_cleaned_up(start: Start) -> None:
+    screen = await opened(start)
+    async with agent("--attach") as a:
         await a.eval("1")
         os.kill(screen.pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(screen.wait_end)
@@ -83,42 +77,34 @@ async def test_screen_crash_is_reported_and_cleaned_up(start: Start, project: Pa
     assert list(share_folder().glob("*.sock")) == []
 
 
-async def test_second_screen_on_the_same_project_is_never_guessed(
-    start: Start, project: Path
-) -> None:
-    screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]
-    for screen in screens:
-        await opened(screen)
+async def test_second_screen_on_the_same_project_is_never_guessed(start: Start) -> None:
+    screens = [await opened(start), await opened(start)]
     listed = run_program("sessions").stdout
     assert all(str(screen.pid) in listed for screen in screens)
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         assert "Several sessions" in await a.text("eval", code="1")
         await a.text("mode", mode="shared", session=str(screens[1].pid))
         await a.eval("here = 1")
         await seen(screens[1], r"here\s+1\s+int")
 
 
-async def test_a_session_can_be_closed_to_agents(start: Start, project: Path) -> None:
-    await seen(start("--model", "demo", "--no-share"), IDLE)
+async def test_a_session_can_be_closed_to_agents(start: Start) -> None:
+    await seen(start("--no-share"), IDLE)
     assert list(share_folder().glob("*.sock")) == []
 
 
-__all__ = ["replay", "start"]
-
-
-async def test_session_is_followed_to_its_end(start: Start, project: Path) -> None:
-    screen = start("--model", "demo", "--approval", "auto")
-    await opened(screen)
+async def test_session_is_followed_to_its_end(start: Start) -> None:
+    screen = await opened(start)
     screen.enter("early = 1")
     await seen(screen, r"early\s+int")
     watcher = start("watch", str(screen.pid))
     await seen(watcher, "watches")
     await seen(watcher, r"In 1 · you")
     await seen(watcher, r"early\s+1\s+int\s+❯ 1")
-    async with agent("--attach", cwd=project, name="codex") as a:
-        await a.eval("told = 5; told")
+    async with agent("--attach", name="codex") as a:
+        await a.eval("five = 5; five")
         await seen(watcher, r"In 2 · codex")
-        await seen(watcher, r"told\s+5\s+int\s+\S 2")
+        await seen(watcher, r"five\s+5\s+int\s+\S 2")
         assert await anyio.to_thread.run_sync(screen.leave) == 0
         await seen(watcher, "it has ended")
     watcher.send("q")

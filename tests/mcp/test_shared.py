@@ -1,4 +1,4 @@
-"""Agents in a live session, over real STDIO; approvals and the log."""
+"""Agents in a live session, and what the user decides about their code."""
 
 from __future__ import annotations
 
@@ -15,54 +15,42 @@ from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
 
 
-async def test_agent_sees_and_changes_the_users_variables(share: Share, project: Path) -> None:
+async def test_agent_sees_and_changes_the_users_variables(share: Share) -> None:
     it = share()
-    it.session.submit("python", "mine = [1, 2]")
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
-    async with agent("--attach", cwd=project) as a:
+    it.run("mine = [1, 2]")
+    async with agent("--attach") as a:
         output = await a.eval("mine.append(3); theirs = sum(mine); theirs")
         assert output == "6\n[~mine list 3 items, +theirs int 6]"
     ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
-    assert (ran.attrs["party"], ran.attrs["guest"]) == ("mcp", 0)
-    changed = it.store.wait(tags.NAMESPACE, cell=2)
-    assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
-    it.session.submit("python", "theirs")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
+    for record in (ran, it.store.wait(tags.NAMESPACE, cell=2)):
+        assert (record.attrs["party"], record.attrs["guest"]) == ("mcp", 0)
+    assert it.run("theirs").text == "6\n"
 
 
 def others(listed: str) -> list[str]:
-    return listed.partition("run by others since you last asked:\n")[2].splitlines()
+    lines = listed.partition("run by others since you last asked:\n")[2].splitlines()
+    return [line.split(":")[-1].strip() for line in lines]
 
 
-async def test_info_lists_cells_run_by_others_since_the_last_call(
-    share: Share, project: Path
-) -> None:
+async def test_info_lists_cells_run_by_others_since_the_last_call(share: Share) -> None:
     it = share()
-    async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b:
+    async with agent("--attach") as a, agent("--attach") as b:
         await a.eval("from_a = 1")
         await b.eval("from_b = 2")
-        it.session.submit("python", "from_me = 3\nfrom_me")
-        await waited(it, tags.USER_REPL_OUT)
+        it.run("from_me = 3\nfrom_me")
         listed = await a.text("info")
-        assert [line.split(":")[-1].strip() for line in others(listed)] == [
-            "from_b = 2",
-            "from_me = 3 …",
-        ]
+        assert others(listed) == ["from_b = 2", "from_me = 3 …"]
         assert others(await a.text("info")) == []
         for name in ("from_a", "from_b", "from_me"):
             assert f"\n  {name}: int" in listed
-        it.session.submit("python", "secret = 4")
-        it.session.submit("python", "known = 5")
-        await waited(it, tags.USER_REPL_OUT, cell=5)
+        it.run("secret = 4", "known = 5")
         it.session.entries.hide("cell 4", True)
-        assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == [
-            "known = 5"
-        ]
+        assert others(await a.text("info")) == ["known = 5"]
 
 
-async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -> None:
+async def test_agent_cannot_end_the_users_session(share: Share) -> None:
     share()
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         for code in ("exit()", "quit()"):
             assert "does not end it" in await a.eval(code)
         died = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
@@ -71,16 +59,16 @@ async def test_agent_cannot_end_the_users_session(share: Share, project: Path) -
         assert await a.eval("1") == "1"
 
 
-async def test_rejoining_the_current_session_changes_nothing(share: Share, project: Path) -> None:
+async def test_rejoining_the_current_session_changes_nothing(share: Share) -> None:
     it = share()
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         await a.eval("1")
         for session in ("moon", str(os.getpid())):
             assert "You are mcp in" in await a.text("mode", mode="shared", session=session)
         assert it.session.joined_agents.names == ["mcp"]
 
 
-async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, project: Path) -> None:
+async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share) -> None:
     it = share()
     it.session.submit("python", "import time\ngo = False\nwhile not go: time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
@@ -93,13 +81,13 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, proj
 
     it.session.log.addHandler(Watch())
     async with (
-        agent("--attach", cwd=project) as a,
-        agent("--attach", cwd=project) as b,
+        agent("--attach") as a,
+        agent("--attach") as b,
         anyio.create_task_group() as group,
     ):
-        group.start_soon(lambda: a.eval("'a'", timeout_s=30))
+        group.start_soon(a.eval, "'a'")
         await until(lambda: ["mcp"] in queues)
-        group.start_soon(lambda: b.eval("'b'"))
+        group.start_soon(b.eval, "'b'")
         await until(lambda: ["mcp", "mcp-2"] in queues)
         it.session.submit("python", "'me'")
         await until(lambda: ["you", "mcp", "mcp-2"] in queues)
@@ -112,31 +100,24 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, proj
     assert order == ["you", "you", "mcp", "mcp-2"]
 
 
-async def test_user_removes_code_from_the_queue_and_stops_the_running_one(
-    share: Share, project: Path
-) -> None:
+async def test_user_removes_code_from_the_queue_and_stops_the_running_one(share: Share) -> None:
     it = share()
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         async with anyio.create_task_group() as group:
-            answers: list[str] = []
-
-            async def run(code: str) -> None:
-                answers.append(await a.eval(code))
-
-            group.start_soon(run, "import time\nprint('on', flush=True)\ntime.sleep(600)")
+            group.start_soon(a.answer, "import time\nprint('on', flush=True)\ntime.sleep(600)")
             await waited(it, tags.ASSISTANT_REPL_IN)
-            group.start_soon(run, "'waits'")
+            group.start_soon(a.answer, "'waits'")
             await until(lambda: it.session.inbox._items)
             it.session.inbox.cancel(it.session.inbox._items[0].id)
-            await until(lambda: answers)
-            assert "removed the code from the queue" in answers[0]
+            await until(lambda: a.answers)
+            assert "removed the code from the queue" in a.answers[0]
             await until(lambda: it.session.stop() is not None)
-        assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
+        assert a.answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
-async def test_disconnected_agent_is_notified(share: Share, project: Path) -> None:
+async def test_disconnected_agent_is_notified(share: Share) -> None:
     it = share()
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         assert await a.eval("after = 1; after") == "1\n[+after int 1]"
         assert "Which one" in it.session.joined_agents.disconnect("nobody")
         it.session.joined_agents.disconnect()
@@ -150,22 +131,19 @@ async def test_disconnected_agent_is_notified(share: Share, project: Path) -> No
 
 
 async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
-    share: Share, project: Path
+    share: Share,
 ) -> None:
     it = share()
-    async with agent("--attach", cwd=project) as a:
-
-        async def run() -> None:
-            await a.eval("import time; time.sleep(600)")
-
+    async with agent("--attach") as a:
+        code = "import time; time.sleep(600)"
         async with anyio.create_task_group() as group:
-            group.start_soon(run)
+            group.start_soon(a.eval, code)
             await waited(it, tags.ASSISTANT_REPL_IN)
             group.cancel_scope.cancel()
         assert (await waited(it, tags.ASSISTANT_REPL_OUT)).attrs["status"] == "interrupted"
         it.session.info.set_approval("ask")
         async with anyio.create_task_group() as group:
-            group.start_soon(run)
+            group.start_soon(a.eval, code)
             await waited(it, tags.APPROVAL, state="waiting")
             group.cancel_scope.cancel()
         await waited(it, tags.APPROVAL, state="stopped")
@@ -173,32 +151,23 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
 
 
 async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel(
-    share: Share, project: Path
+    share: Share,
 ) -> None:
     it = share()
-    it.session.submit(
-        "python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nkept = 1"
-    )
-    async with agent("--attach", cwd=project) as a:
+    code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nkept = 1"
+    it.session.submit("python", code)
+    async with agent("--attach") as a:
         it.store.wait(tags.USER_REPL_IN)
         async with anyio.create_task_group() as group:
-            values: list[str] = []
-
-            async def run() -> None:
-                values.append(await a.eval("kept", timeout_s=1))
-
-            group.start_soon(run)
+            group.start_soon(lambda: a.answer("kept", timeout_s=1))
             await until(lambda: it.session.inbox._items)
             await anyio.sleep(1.2)  # longer than its limit, in the queue
-            (project / "go").touch()
-        assert values == ["1"]
-        output = await a.eval(
-            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)",
-            timeout_s=1,
-        )
-        assert output.startswith(
-            "Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running."
-        )
+            Path("go").touch()
+        assert a.answers == ["1"]
+        code = "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)"
+        output = await a.eval(code, timeout_s=1)
+        ending = "the code was interrupted, but did not end within 2 s and is still running."
+        assert output.startswith(f"Timed out after 1 s: {ending}")
         assert output.endswith("Output so far:\nstubborn")
         it.session.kernel_control.kill()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")
@@ -210,38 +179,29 @@ async def decide(it: Shared, decision: Decision, **attrs: str) -> Record:
     return waiting
 
 
-async def test_code_waits_for_the_user_and_the_decision_is_returned(
-    share: Share, project: Path
-) -> None:
+async def test_code_waits_for_the_user_and_the_decision_is_returned(share: Share) -> None:
     it = share("ask")
-    async with agent("--attach", cwd=project) as a:
-        answers: list[str] = []
-
-        async def run(code: str) -> None:
-            answers.append(await a.eval(code))
-
+    async with agent("--attach") as a:
         async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 1")
+            group.start_soon(a.answer, "x = 1")
             await waited(it, tags.APPROVAL, state="waiting")
             await until(lambda: any("approval" in sentence for sentence in a.reports))
             await decide(it, Decision("skip", reason="not now"), request="guest-1")
-        assert answers[-1] == "The code did not run: declined: not now."
+        assert a.answers[-1] == "The code did not run: declined: not now."
         async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 2\nx")
+            group.start_soon(a.answer, "x = 2\nx")
             await decide(it, Decision("run", code="x = 22\nx"), request="guest-2")
-        assert (
-            answers[-1]
-            == "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
-        )
+        edited = "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
+        assert a.answers[-1] == edited
         async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 3\nx")
+            group.start_soon(a.answer, "x = 3\nx")
             await decide(it, Decision("all"), request="guest-3")
-        await run("x = 4\nx")
-        assert answers[2:] == ["3\n[~x int 3]", "4\n[~x int 4]"]
+        await a.answer("x = 4\nx")
+        assert a.answers[2:] == ["3\n[~x int 3]", "4\n[~x int 4]"]
         assert it.session.info.approval == "ask"
 
 
-async def test_environment_tools_always_ask(share: Share, project: Path) -> None:
+async def test_environment_tools_always_ask(share: Share) -> None:
     it = share("auto")
     tools: dict[str, dict[str, Any]] = {
         "undo": {},
@@ -249,7 +209,7 @@ async def test_environment_tools_always_ask(share: Share, project: Path) -> None
         "activate": {"path": "."},
         "pkg": {"action": "status"},
     }
-    async with agent("--attach", cwd=project) as a:
+    async with agent("--attach") as a:
         await a.eval("kept = 1")
         for number, (tool, arguments) in enumerate(tools.items(), 2):
 
@@ -265,9 +225,9 @@ async def test_environment_tools_always_ask(share: Share, project: Path) -> None
         assert await a.eval("kept") == "1"
 
 
-async def test_undo_and_reset_allowed_by_the_user_work(share: Share, project: Path) -> None:
+async def test_undo_and_reset_allowed_by_the_user_work(share: Share) -> None:
     it = share("auto")
-    async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
+    async with agent("--attach") as a, anyio.create_task_group() as group:
         await a.eval("items = [1]")
         await a.eval("items.append(2); other = 1")
 

@@ -1,4 +1,4 @@
-"""The tools besides eval, over real STDIO."""
+"""The tools besides eval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -19,26 +18,40 @@ import pytest
 
 from tests.mcp.clients import Agent, agent, text_of, until
 from tests.mcp.wheels import build_wheel, offline
+from tests.waiting import run_python
 
 SCHEMAS = Path(__file__).with_name("schemas.json")
+PROJECT = "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    build_wheel(tmp_path / "wheels", "tiny", "1.0")
+    return tmp_path / "wheels"
 
 
 def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
+    """Create an environment, and return its Python."""
     venv.create(folder, symlinks=True)
     if pip:
         to = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
         for file in distribution("pip").files or ():
-            if ".." in file.parts:  # its commands, which begin with our own Python's place
+            if ".." in file.parts:  # its commands, which start our own Python
                 continue
             copy = Path(to, file)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file.locate(), copy)
-    return folder
+    return folder / "bin" / "python"
 
 
 async def packaged(a: Agent, action: str, *packages: str) -> None:
     done = await a.call("pkg", action=action, packages=packages)
     assert not done.is_error, text_of(done)
+
+
+async def version(a: Agent) -> str:
+    await a.text("reset")
+    return await a.value("import tiny; tiny.version")
 
 
 def without_uv(folder: Path) -> str:
@@ -73,7 +86,7 @@ async def test_undo_restores_mutations_and_names_what_it_cannot() -> None:
 
 
 async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path) -> None:
-    python = virtual_environment(tmp_path / "env") / "bin" / "python"
+    python = virtual_environment(tmp_path / "env")
     async with agent("--python", str(python)) as a:
         await a.eval("class T: pass\nx = 1")
         old, new = re.findall(r"orker (\d+)", await a.text("reset"))
@@ -84,20 +97,15 @@ async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path
 
 async def test_reset_stops_a_running_cell() -> None:
     async with agent() as a:
-        answers: list[str] = []
-
-        async def run() -> None:
-            answers.append(await a.eval("import time; time.sleep(600)"))
-
         async with anyio.create_task_group() as group:
-            group.start_soon(run)
+            group.start_soon(a.answer, "import time; time.sleep(600)")
             await until(lambda: a.reports)
             await a.text("reset")
-        assert "All variables are gone" in answers[0]
+        assert "All variables are gone" in a.answers[0]
 
 
 async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
     async with agent("--project", str(tmp_path)) as a:
         await a.eval("import json\nrows = list(range(1000))")
         message = await a.text("info")
@@ -106,15 +114,14 @@ async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
         assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in message
 
 
-async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
-    tmp_path: Path,
-) -> None:
+async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: Path) -> None:
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
     other = virtual_environment(tmp_path / "other")
-    (tmp_path / "conda" / "conda-meta").mkdir(parents=True)
-    (tmp_path / "conda" / "bin").mkdir()
-    (tmp_path / "conda" / "bin" / "python").symlink_to(sys.executable)
+    conda = tmp_path / "conda"
+    (conda / "conda-meta").mkdir(parents=True)
+    (conda / "bin").mkdir()
+    (conda / "bin" / "python").symlink_to(sys.executable)
     async with agent(cwd=tmp_path) as a:
         message = await a.text("activate", path="project")
         assert message.startswith(f"Activated the project {project}: Python ")
@@ -122,15 +129,13 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(
         assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
             (str(project / ".venv"), str(project))
         )
-        assert f", {other / 'bin' / 'python'}, worker " in await a.text("activate", path="../other")
-        assert "Activated the conda environment" in await a.text(
-            "activate", path=str(tmp_path / "conda")
-        )
+        assert f", {other}, worker " in await a.text("activate", path="../other")
+        assert "Activated the conda environment" in await a.text("activate", path=str(conda))
         assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
         await a.eval("kept = 1")
         assert "Activated the project" in await a.text("activate", path=".")
         assert "does not exist" in await a.text("activate", path="nowhere")
-        assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
+        assert "neither" in await a.text("activate", path=str(conda / "bin"))
         await a.eval("kept = 2")
         assert "File name too long" in await a.text("activate", path="x" * 5_000)
         assert "unknown user" in await a.text("activate", path="~nobody-of-that-name/env")
@@ -145,10 +150,8 @@ async def test_environment_variable_activates_a_project(tmp_path: Path) -> None:
         )
 
 
-async def test_packages_can_be_managed_with_pip(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    build_wheel(wheels, "tiny", "1.0")
-    python = virtual_environment(tmp_path / "env", pip=True) / "bin" / "python"
+async def test_packages_can_be_managed_with_pip(tmp_path: Path, wheels: Path) -> None:
+    python = virtual_environment(tmp_path / "env", pip=True)
     environment = {**offline(wheels), "PATH": without_uv(tmp_path / "bin")}
     async with agent("--python", str(python), cwd=tmp_path, env=environment) as a:
         assert "ModuleNotFoundError" in await a.eval("import tiny")
@@ -157,8 +160,7 @@ async def test_packages_can_be_managed_with_pip(tmp_path: Path) -> None:
         assert "tiny" in await a.text("pkg", action="status")
         build_wheel(wheels, "tiny", "2.0")
         await a.text("pkg", action="update", packages=["tiny"])
-        await a.text("reset")
-        assert await a.value("import tiny; tiny.version") == "'2.0'"
+        assert await version(a) == "'2.0'"
         await packaged(a, "rm", "tiny")
         failed = await a.call("pkg", action="add", packages=["not-there"])
         assert failed.is_error
@@ -170,14 +172,10 @@ async def test_packages_can_be_managed_with_pip(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
-async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    build_wheel(wheels, "tiny", "1.0")
+async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path, wheels: Path) -> None:
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
-    (project / "pyproject.toml").write_text(
-        "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
-    )
+    (project / "pyproject.toml").write_text(PROJECT)
     async with agent("--project", str(project), env=offline(wheels)) as a:
         await packaged(a, "add", "tiny")
         assert "tiny" in (project / "pyproject.toml").read_text()
@@ -192,11 +190,11 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["uv, a project", "uv", "pip"])
-async def test_package_can_be_made_editable_and_back(tmp_path: Path, kind: str) -> None:
+async def test_package_can_be_made_editable_and_back(
+    tmp_path: Path, wheels: Path, kind: str
+) -> None:
     if kind != "pip" and shutil.which("uv") is None:
         pytest.skip("uv is not installed")
-    wheels = tmp_path / "wheels"
-    build_wheel(wheels, "tiny", "1.0")
     source = tmp_path / "source"
     source.mkdir()
     (source / "tiny.py").write_text("version = 'from the folder'\n")
@@ -205,11 +203,9 @@ async def test_package_can_be_made_editable_and_back(tmp_path: Path, kind: str) 
         "[project]\nname = 'tiny'\nversion = '9'\n[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
     )
     project = tmp_path / "project"
-    python = virtual_environment(project / ".venv", pip=kind == "pip") / "bin" / "python"
+    python = virtual_environment(project / ".venv", pip=kind == "pip")
     if kind == "uv, a project":
-        (project / "pyproject.toml").write_text(
-            "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
-        )
+        (project / "pyproject.toml").write_text(PROJECT)
     environment = offline(wheels) | (
         {"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {}
     )
@@ -217,16 +213,15 @@ async def test_package_can_be_made_editable_and_back(tmp_path: Path, kind: str) 
         (project / "folder").mkdir()
         await a.eval("%cd folder")
         await packaged(a, "develop", "../../source")
-        await a.text("reset")
-        assert await a.value("import tiny; tiny.version") == "'from the folder'"
-        (wheels / "tiny-1.0-py3-none-any.whl").rename(tmp_path / "tiny-1.0-py3-none-any.whl")
+        assert await version(a) == "'from the folder'"
+        wheels.rename(tmp_path / "gone")
+        wheels.mkdir()
         assert (await a.call("pkg", action="free", packages=["tiny"])).is_error
-        await a.text("reset")
-        assert await a.value("import tiny; tiny.version") == "'from the folder'"
-        (tmp_path / "tiny-1.0-py3-none-any.whl").rename(wheels / "tiny-1.0-py3-none-any.whl")
+        assert await version(a) == "'from the folder'"
+        wheels.rmdir()
+        (tmp_path / "gone").rename(wheels)
         await packaged(a, "free", "tiny")
-        await a.text("reset")
-        assert await a.value("import tiny; tiny.version") == "'1.0'"
+        assert await version(a) == "'1.0'"
 
 
 BACKEND = """
@@ -261,33 +256,22 @@ async def test_log_contains_the_evaluated_code(home: Path) -> None:
         assert path.read_text() == log
 
 
-async def test_answers_are_plain_text() -> None:
+async def test_answers_are_plain_text_in_its_final_form() -> None:
     async with agent() as a:
         assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[6n', end=''); 7") == "7\nred␛[6n"
-
-
-async def test_overwritten_lines_are_returned_in_their_final_form() -> None:
-    async with agent() as a:
         output = await a.eval("for done in range(1_000): print(f'\\r{done / 10:.1f} %', end='')")
         assert output.startswith("99.9 %\n[Text that was written over in its line is left out.]\n")
 
 
 async def test_wrong_setting_gives_one_sentence() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mahtab_tui", "mcp"],
-        env={**os.environ, "MAHTAB_APPROVAL": "never"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "mahtab_tui", "mcp", env={**os.environ, "MAHTAB_APPROVAL": "never"})
     assert (done.returncode, done.stdout) == (2, "")
     assert "MAHTAB_APPROVAL" in done.stderr
 
 
 async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
-    (tmp_path / "pytest.py").write_text(
-        "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
-    )
+    code = "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    (tmp_path / "pytest.py").write_text(code)
     async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
         group.start_soon(lambda: a.call("pkg", action="test", packages=[]))
         await until(lambda: "collects" in a.reports)

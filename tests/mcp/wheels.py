@@ -1,4 +1,4 @@
-"""Small packages, built by hand, for package managers that have no network."""
+"""Small packages for package managers that have no network."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""An MCP server that is built with the SDK: over stdin and stdout, or as streamable HTTP on the
-port that is given."""
+"""An MCP server that is built with the SDK: over stdin and stdout, or over HTTP on a given port."""
 
 from __future__ import annotations
 
+import base64
 import sys
 from typing import Any
 
@@ -30,8 +30,6 @@ def cities(country: str) -> list[dict[str, Any]]:
 @server.tool(annotations=READS)
 def dot() -> Image:
     """Draw a dot."""
-    import base64
-
     return Image(data=base64.b64decode(PIXEL), format="png")
 
 

@@ -1,7 +1,6 @@
-"""An MCP server that wants a login (OAuth), built with the SDK: on the port that is given.
-Everybody who asks is let in.
+"""An MCP server that requires a login (OAuth), and accepts everybody.
 
-Arguments: the port, the seconds that a token lasts, and "refuse" if logins are to fail.
+Arguments: a port, and "refuse" to refuse all logins.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
-PORT, SECONDS, REFUSES = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["refuse"]
+PORT, REFUSES, SECONDS = int(sys.argv[1]), sys.argv[2:] == ["refuse"], 3600
 
 
 class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
@@ -55,10 +54,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             scopes=params.scopes or [],
             expires_at=time.time() + 60,
             client_id=client.client_id,
-            code_challenge=params.code_challenge,
-            redirect_uri=params.redirect_uri,
-            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
-            resource=params.resource,
+            **params.model_dump(exclude={"state", "scopes"}),
         )
         self.codes[code.code] = code
         return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
@@ -89,8 +85,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         found = self.access.get(token)
         return found if found is not None and (found.expires_at or 0) > time.time() else None
 
-    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        raise NotImplementedError
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None: ...
 
     def _token(self, client: str, scopes: list[str]) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -1,5 +1,4 @@
-"""An MCP server over stdin and stdout in plain Python. Its first argument says how it behaves, its
-second one which tools it has (JSON)."""
+"""An MCP server over stdin and stdout in plain Python. Arguments: its behaviour, its tools (JSON)."""
 
 from __future__ import annotations
 
@@ -85,16 +84,9 @@ def main() -> None:
         method, number = message["method"], message.get("id")
         if method == "initialize":
             info = {"name": "plain", "version": "1", "title": "A plain \x1b[31mserver"}
-            send(
-                {
-                    "id": number,
-                    "result": {
-                        "protocolVersion": "2025-06-18",
-                        "capabilities": {"tools": {"listChanged": True}},
-                        "serverInfo": info,
-                    },
-                }
-            )
+            capabilities = {"tools": {"listChanged": True}}
+            about = {"protocolVersion": "2025-06-18", "capabilities": capabilities}
+            send({"id": number, "result": {**about, "serverInfo": info}})
         elif method == "tools/list" and behaviour == "listed once" and listed:
             send({"id": number, "error": {"code": -32603, "message": "no list"}})
         elif method == "tools/list":
@@ -103,20 +95,13 @@ def main() -> None:
             listed = True
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
+            name, given = message["params"]["name"], message["params"].get("arguments", {})
             if behaviour == "raw":
-                print(message["params"]["arguments"]["text"].replace("ID", str(number)), flush=True)
+                print(given["text"].replace("ID", str(number)), flush=True)
             elif behaviour == "show":
-                send(
-                    {
-                        "id": number,
-                        "result": text(json.dumps(message["params"].get("arguments", {}))),
-                    }
-                )
-            elif message["params"]["name"] != "sleep":
-                result = call(
-                    message["params"]["name"], message["params"].get("arguments", {}), tools
-                )
-                send({"id": number, "result": result})
+                send({"id": number, "result": text(json.dumps(given))})
+            elif name != "sleep":
+                send({"id": number, "result": call(name, given, tools)})
         elif method == "notifications/cancelled":
             print(f"cancelled {message['params']['requestId']}", file=sys.stderr, flush=True)
         elif number is not None:

@@ -51,7 +51,7 @@ class ThemedApp(App[None]):
 
 
 class EditorApp(ThemedApp):
-    """Keeps what its parts say, as (name of the message, its values)."""
+    """Records the messages of its widgets, as (name of the message, its values)."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -77,7 +77,7 @@ class EditorApp(ThemedApp):
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.in_sight = True
-        """Whether waiting code can be seen above the row."""
+        """Whether the transcript shows waiting code."""
         self.rules: tuple[str, ...] = ()
         self.actions: list[tuple[Any, ...]] = []
 
@@ -109,12 +109,8 @@ class EditorApp(ThemedApp):
         return self.query_one(PromptArea)
 
     def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
-        folds = (
-            self.query_one(ApprovalRow).fold,
-            self.query_one(ReviewRow).fold,
-            self.query_one(InputRow).fold,
-            self.query_one(QueueRow).fold,
-        )
+        row = self.query_one
+        folds = (row(ApprovalRow).fold, row(ReviewRow).fold, row(InputRow).fold, row(QueueRow).fold)
         for fold in folds:
             fold([made(tag, text, attrs)])
 
@@ -132,16 +128,8 @@ class EditorApp(ThemedApp):
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
-        self.actions.append(
-            (
-                "decided",
-                message.request,
-                message.action,
-                message.code,
-                message.reason,
-                message.rules,
-            )
-        )
+        decision = (message.action, message.code, message.reason, message.rules)
+        self.actions.append(("decided", message.request, *decision))
 
     @on(ReviewRow.Decided)
     def _reviewed(self, message: ReviewRow.Decided) -> None:
@@ -193,6 +181,11 @@ def wait_a_second(pilot: Pilot[None]) -> None:
     app_of(pilot).clock.now += 1
 
 
+async def press_later(pilot: Pilot[None], *keys: str) -> None:
+    wait_a_second(pilot)
+    await pilot.press(*keys)
+
+
 def static_text(pilot: Pilot[Any], selector: str) -> str:
     return str(pilot.app.screen.query_one(selector, Static).content)
 
@@ -231,7 +224,7 @@ def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
 
 @asynccontextmanager
 async def editing(home: Path, *inputs: tuple[str, str]) -> AsyncIterator[Pilot[None]]:
-    """An editor with inputs of an earlier session, the oldest first, among which is a question."""
+    """Open an editor with inputs of an earlier session, the oldest first, with a question."""
     remember(home, inputs)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:

@@ -15,6 +15,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
@@ -77,6 +78,11 @@ _BLOCK = {"turn": 1, "step": 1, "block": 0, "blocks": 1, "party": "claude"}
 WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "state": "waiting", **_BLOCK}, 1.0)
 
 
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
+
+
 class ScriptedSession(Session):
     """A session without a kernel."""
 
@@ -110,6 +116,15 @@ async def drawn(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: session.emitted and app.focused is not None)
     app.record_pump.flush()
     await pilot.pause()
+
+
+async def press_up_to(pilot: Pilot[int], key: str) -> None:
+    """Mark the entry with this key in the transcript."""
+    pane = pilot.app.query_one(TranscriptPane)
+    pane.focus()
+    await pilot.pause()
+    while pane.marker.marked is None or pane.marker.marked.key != key:
+        await pilot.press("up")
 
 
 async def log(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Completion in the editor, the card with a signature, and the grey suggestion."""
+"""Completion in the editor, and the card with a signature."""
 
 from __future__ import annotations
 
@@ -14,17 +14,7 @@ from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
-from tests.tui.editor_app import (
-    SIZE,
-    EditorApp,
-    actions,
-    app_of,
-    text_of,
-    until,
-    write,
-)
-
-# Completion in the editor: as one types, on Tab, and while the kernel does not answer.
+from tests.tui.editor_app import SIZE, EditorApp, actions, app_of, text_of, until, write
 
 NAMESPACE = {
     "price": 3,
@@ -45,7 +35,7 @@ class Kernel:
         self.free.set()
         self.asked: list[str] = []
         self.pending = 0
-        """Answers that say that there will soon be others."""
+        """Number of replies that announce another."""
 
     def complete(self, code: str, cursor: int) -> Completions:
         self.asked.append(code)
@@ -57,6 +47,14 @@ class Kernel:
             return Completions(cursor, (), 0, pending=True)
         return checked(Completions, complete(NAMESPACE, code, cursor))
 
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        self.asked.append(code)
+        assert self.free.wait(30)
+        if "dead" in code:
+            raise KernelError("The kernel has ended.")
+        found = explain_at({"mean": mean}, code, cursor)
+        return Explanation(**{**found, "where": "/home/ada/stats.py:12"}) if found else None
+
 
 @pytest.fixture
 def kernel() -> Kernel:
@@ -65,7 +63,7 @@ def kernel() -> Kernel:
 
 @pytest.fixture
 async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, complete=kernel.complete)
+    app = EditorApp(home, complete=kernel.complete, explain=kernel.explain)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
@@ -85,19 +83,15 @@ async def write_pri(pilot: Pilot[None]) -> None:
     await opened(pilot)
 
 
-async def test_list_opens_while_typing_and_tab_inserts_its_first_item(
-    pilot: Pilot[None],
-) -> None:
+async def test_list_opens_while_typing_and_tab_inserts_its_first_item(pilot: Pilot[None]) -> None:
     await write(pilot, "x = pri")
     await opened(pilot, "price")
     await pilot.press("tab")
-    assert app_of(pilot).editor.text == "x = price"
+    assert text_of(pilot) == "x = price"
     assert not shown(pilot).is_open
 
 
-async def test_enter_runs_the_code_if_the_list_was_not_requested(
-    pilot: Pilot[None],
-) -> None:
+async def test_enter_runs_the_code_if_the_list_was_not_requested(pilot: Pilot[None]) -> None:
     await write_pri(pilot)
     await pilot.press("enter")
     assert actions(pilot) == [("submitted", "python", "pri")]
@@ -107,24 +101,22 @@ async def test_enter_runs_the_code_if_the_list_was_not_requested(
 async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
     await write_pri(pilot)
     await pilot.press("down", "enter")
-    assert app_of(pilot).editor.text == "prices"
+    assert text_of(pilot) == "prices"
     assert actions(pilot) == []
 
 
-async def test_tab_requests_and_inserts_a_single_match_at_once(
-    pilot: Pilot[None],
-) -> None:
+async def test_tab_requests_and_inserts_a_single_match_at_once(pilot: Pilot[None]) -> None:
     await write(pilot, "u")
     await pilot.press("tab")
     await opened(pilot, "unique_name")
     await write(pilot, "niq")
     await pilot.press("escape", "tab")
-    await until(pilot, lambda: app_of(pilot).editor.text == "unique_name")
+    await until(pilot, lambda: text_of(pilot) == "unique_name")
 
 
 async def test_tab_indents_at_the_start_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
     await pilot.press("tab")
-    assert app_of(pilot).editor.text == "    "
+    assert text_of(pilot) == "    "
     assert kernel.asked == []
 
 
@@ -142,7 +134,7 @@ async def test_dict_keys_are_completed_in_the_second_line(pilot: Pilot[None]) ->
     await write(pilot, "table['")
     await opened(pilot, "[bold]")
     await pilot.press("down", "tab")
-    assert app_of(pilot).editor.text == "x = 1\ntable['first'"
+    assert text_of(pilot) == "x = 1\ntable['first'"
 
 
 async def test_typing_does_not_wait_and_a_stale_reply_is_dropped(
@@ -152,7 +144,7 @@ async def test_typing_does_not_wait_and_a_stale_reply_is_dropped(
     await write(pilot, "pri")
     await until(pilot, lambda: bool(kernel.asked))
     await write(pilot, "nt(table[")
-    assert app_of(pilot).editor.text == "print(table["
+    assert text_of(pilot) == "print(table["
     kernel.free.set()
     await opened(pilot, "'[bold]'")
     assert kernel.asked[0] == "pr"
@@ -168,9 +160,9 @@ async def test_tab_before_the_reply_inserts_nothing_that_does_not_fit(
     await write(pilot, "le.popi")
     assert not shown(pilot).is_open
     await pilot.press("tab")
-    assert app_of(pilot).editor.text == "table.popi"
+    assert text_of(pilot) == "table.popi"
     kernel.free.set()
-    await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
+    await until(pilot, lambda: text_of(pilot) == "table.popitem")
 
 
 async def test_list_waiting_for_its_reply_shows_only_fitting_items(
@@ -181,7 +173,7 @@ async def test_list_waiting_for_its_reply_shows_only_fitting_items(
     await write(pilot, "ces")
     assert [item.label for item in shown(pilot).items] == ["prices"]
     await pilot.press("tab")
-    assert app_of(pilot).editor.text == "prices"
+    assert text_of(pilot) == "prices"
 
 
 async def test_completions_of_a_starting_server_are_requested_again(
@@ -231,7 +223,7 @@ def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_reply_to_an_outdated_request_opens_nothing(
+async def test_completions_for_a_former_text_open_nothing(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write_pri(pilot)
@@ -259,66 +251,46 @@ def mean(
     return 0.0
 
 
-def explain(code: str, cursor: int) -> Explanation | None:
-    if "dead" in code:
-        raise KernelError("The kernel has ended.")
-    found = explain_at({"mean": mean}, code, cursor)
-    if found is None:
-        return None
-    return Explanation(**{**found, "where": "/home/ada/stats.py:12"})
-
-
-@pytest.fixture
-async def help_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, explain=explain)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.focused is app.area)
-        yield pilot
+def card_of(pilot: Pilot[None]) -> HelpCard:
+    return pilot.app.query_one(HelpCard)
 
 
 async def explained(pilot: Pilot[None], code: str) -> str:
-    app = app_of(pilot)
     await write(pilot, code)
     await pilot.pause()
-    app.editor.explain()
-    card = app.query_one(HelpCard)
+    app_of(pilot).editor.explain()
+    card = card_of(pilot)
     await until(pilot, lambda: card.display)
     return str(card.content)
 
 
 @pytest.mark.parametrize("code", ["x = mean(1, ", "mean", "mean([(1, 2), ", "mean(x)"])
-async def test_call_is_explained(help_pilot: Pilot[None], code: str) -> None:
-    text = await explained(help_pilot, code)
+async def test_call_is_explained(pilot: Pilot[None], code: str) -> None:
+    text = await explained(pilot, code)
     assert "mean(\n    values: list[float],\n    /," in text
     assert "The mean of [bold]values[/bold]." in text
 
 
-async def test_unresponsive_kernel_is_reported(help_pilot: Pilot[None]) -> None:
-    assert await explained(help_pilot, "dead(") == "The kernel has ended."
+async def test_unresponsive_kernel_is_reported(pilot: Pilot[None]) -> None:
+    assert await explained(pilot, "dead(") == "The kernel has ended."
 
 
 @pytest.mark.parametrize("key", ["escape", "a", "left", "backspace"])
-async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
-    await explained(help_pilot, "mean(")
-    await help_pilot.press(key)
-    await until(help_pilot, lambda: not help_pilot.app.query_one(HelpCard).display)
-    assert actions(help_pilot) == []
+async def test_card_closes(pilot: Pilot[None], key: str) -> None:
+    await explained(pilot, "mean(")
+    await pilot.press(key)
+    await until(pilot, lambda: not card_of(pilot).display)
+    assert actions(pilot) == []
 
 
-async def test_reply_after_the_cursor_moved_opens_nothing(home: Path) -> None:
-    free, replied = threading.Event(), threading.Event()
-
-    def explain_late(code: str, cursor: int) -> None:
-        assert free.wait(60)
-        replied.set()
-
-    app = EditorApp(home, explain=explain_late)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.focused is app.area)
-        await write(pilot, "mean(")
-        app.editor.explain()
-        await write(pilot, "x")
-        free.set()
-        await until(pilot, replied.is_set)
-        await pilot.pause(0.1)
-        assert not app.query_one(HelpCard).display
+async def test_explanation_for_a_former_text_opens_nothing(
+    pilot: Pilot[None], kernel: Kernel
+) -> None:
+    await write(pilot, "mean(")
+    kernel.free.clear()
+    app_of(pilot).editor.explain()
+    await write(pilot, "x")
+    kernel.free.set()
+    await until(pilot, lambda: not card_of(pilot)._fetcher._open["help"])
+    await pilot.pause()
+    assert not card_of(pilot).display

@@ -1,4 +1,4 @@
-"""Keys in the editor's text, large pastes, and finding in the input."""
+"""Keys in the editor's text, and large pastes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
-from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from tests.tui.editor_app import (
@@ -38,6 +37,14 @@ def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) ->
     area.move_cursor(cursor or area.document.end)
 
 
+async def paste(pilot: Pilot[None], *texts: str) -> EditorApp:
+    app = app_of(pilot)
+    for text in texts:
+        app.area.post_message(Paste(text))
+    await pilot.pause()
+    return app
+
+
 async def test_enter_runs_complete_code_and_empties_the_editor(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1\n")
     assert actions(pilot) == [("submitted", "python", "x = 1")]
@@ -48,13 +55,12 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "def f(x):\nif x:\nreturn 1\n")
-    assert app_of(pilot).editor.text == "def f(x):\n    if x:\n        return 1\n    "
+    assert text_of(pilot) == "def f(x):\n    if x:\n        return 1\n    "
     await write(pilot, "return 2\n")
     assert actions(pilot) == []
     await write(pilot, "\n")
-    assert actions(pilot) == [
-        ("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")
-    ]
+    block = "def f(x):\n    if x:\n        return 1\n    return 2"
+    assert actions(pilot) == [("submitted", "python", block)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ async def test_keys_edit_the_text(
 ) -> None:
     put(pilot, text, cursor)
     await pilot.press(*keys)
-    assert app_of(pilot).editor.text == edited
+    assert text_of(pilot) == edited
 
 
 @pytest.mark.parametrize(
@@ -102,24 +108,23 @@ async def test_tab_indents_the_lines_of_a_selection(pilot: Pilot[None]) -> None:
     put(pilot, "a\n\nb\nc")
     app_of(pilot).area.selection = Selection((0, 1), (3, 0))
     await pilot.press("tab")
-    assert app_of(pilot).editor.text == "    a\n\n    b\nc"
+    assert text_of(pilot) == "    a\n\n    b\nc"
     await pilot.press("shift+tab")
-    assert app_of(pilot).editor.text == "a\n\nb\nc"
+    assert text_of(pilot) == "a\n\nb\nc"
 
 
 async def test_undo_and_redo(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1")
     app_of(pilot).editor.clear()
     await pilot.press("ctrl+z")
-    assert app_of(pilot).editor.text == "x = 1"
+    assert text_of(pilot) == "x = 1"
     await pilot.press("ctrl+y")
     assert app_of(pilot).editor.is_empty
 
 
 async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) -> None:
-    app_of(pilot).area.post_message(Paste("\tfor x in y:\r\n\t\tprint(x)\r\n\r\n\tz = 1\r\n"))
-    await pilot.pause()
-    assert app_of(pilot).editor.text == "for x in y:\n    print(x)\n\nz = 1\n"
+    await paste(pilot, "\tfor x in y:\r\n\t\tprint(x)\r\n\r\n\tz = 1\r\n")
+    assert text_of(pilot) == "for x in y:\n    print(x)\n\nz = 1\n"
     assert actions(pilot) == []
     await pilot.press("enter")
     assert actions(pilot) == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
@@ -128,20 +133,17 @@ async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) ->
 async def test_a_pasted_block_replaces_the_selection(pilot: Pilot[None]) -> None:
     put(pilot, "f(old)")
     app_of(pilot).area.selection = Selection((0, 2), (0, 5))
-    app_of(pilot).area.post_message(Paste("  new"))
-    await pilot.pause()
-    assert app_of(pilot).editor.text == "f(  new)"
+    await paste(pilot, "  new")
+    assert text_of(pilot) == "f(  new)"
 
 
 async def test_text_copied_by_the_program_is_pasted_clean(pilot: Pilot[None]) -> None:
     app_of(pilot).copy_to_clipboard(">>> x\x1b[2J = 1")
     await pilot.press("ctrl+v")
-    assert app_of(pilot).editor.text == "x = 1"
+    assert text_of(pilot) == "x = 1"
 
 
-async def test_editor_grows_with_its_text_up_to_part_of_the_screen(
-    pilot: Pilot[None],
-) -> None:
+async def test_editor_grows_with_its_text_up_to_part_of_the_screen(pilot: Pilot[None]) -> None:
     await pilot.pause()
     area = app_of(pilot).area
     assert area.size.height == 3
@@ -155,126 +157,86 @@ async def test_editor_grows_with_its_text_up_to_part_of_the_screen(
 
 
 async def test_a_huge_line_can_be_edited_and_stays_plain(pilot: Pilot[None]) -> None:
-    app_of(pilot).area.post_message(Paste("x = [" + "'é', " * 5_000 + "]"))
-    await pilot.press("alt+e")
-    await pilot.press("end", "(", "1", ")", "backspace")
+    await paste(pilot, "x = [" + "'é', " * 5_000 + "]")
+    await pilot.press("alt+e", "end", "(", "1", ")", "backspace")
     assert text_of(pilot).endswith("](1")
     assert not app_of(pilot).area._highlights
 
 
 async def test_bunched_keys_act_in_order(pilot: Pilot[None]) -> None:
     await press_at_once(pilot, *"abX", "backspace", *"cde", "left", "left", "Z", "end", "f")
-    assert app_of(pilot).editor.text == "abcZdef"
+    assert text_of(pilot) == "abcZdef"
 
 
 async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
-    await press_at_once(
-        pilot,
-        *"1+1",
-        "enter",
-        *"2+2",
-        "enter",
-        "grave_accent",
-        *"why",
-        "enter",
-        "backspace",
-        *"3+3",
-        "enter",
-        "x",
-    )
+    keys = "1 + 1 enter 2 + 2 enter grave_accent w h y enter backspace 3 + 3 enter x"
+    await press_at_once(pilot, *keys.split())
     assert [action for action in actions(pilot) if action[0] == "submitted"] == [
         ("submitted", "python", "1+1"),
         ("submitted", "python", "2+2"),
         ("submitted", "ask", "why"),
         ("submitted", "python", "3+3"),
     ]
-    assert app_of(pilot).editor.text == "x"
+    assert text_of(pilot) == "x"
 
 
-# Large pasted texts, which stand in the editor as one word each.
-
-
-@pytest.fixture
-async def paste_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    async with editing(home, ("an old input", "ask"), ("old = 1", "python")) as pilot:
-        yield pilot
-
-
-async def paste(pilot: Pilot[None], *texts: str) -> EditorApp:
-    app = app_of(pilot)
-    for text in texts:
-        app.area.post_message(Paste(text))
-    await pilot.pause()
-    return app
-
+# Large pasted texts, each of which the editor shows as one word.
 
 LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
 
 
-async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
-    paste_pilot: Pilot[None],
+async def test_large_paste_is_one_word_expanded_by_a_key_and_submitted_whole(
+    pilot: Pilot[None],
 ) -> None:
-    app = await paste(paste_pilot, LARGE)
+    app = await paste(pilot, LARGE)
+    assert app.area.text == "[Pasted 312 lines]"
+    await pilot.press("alt+e")
+    assert app.area.text == LARGE
+    await pilot.press("ctrl+z")
     assert app.area.text == "[Pasted 312 lines]"
     assert app.editor.text == LARGE
-    await paste_pilot.press("enter")
+    await pilot.press("enter")
     assert app.actions == [("submitted", "python", LARGE)]
 
 
-async def test_folded_text_is_expanded_and_refolded_by_undo(paste_pilot: Pilot[None]) -> None:
-    app = await paste(paste_pilot, LARGE)
-    await paste_pilot.press("alt+e")
-    assert app.area.text == LARGE
-    await paste_pilot.press("ctrl+z")
-    assert app.area.text == "[Pasted 312 lines]"
-
-
-async def test_backspace_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
-    await write(paste_pilot, "a ")
-    app = await paste(paste_pilot, LARGE, LARGE.replace("x", "y"))
+async def test_backspace_deletes_a_folded_text_at_once(pilot: Pilot[None]) -> None:
+    await write(pilot, "a ")
+    app = await paste(pilot, LARGE, LARGE.replace("x", "y"))
     assert app.area.text == "a [Pasted 312 lines][Pasted 312 lines, 2]"
-    await paste_pilot.press("backspace", "backspace")
+    await pilot.press("backspace", "backspace")
     assert app.area.text == "a "
 
 
-async def test_folded_open_block_is_not_complete(paste_pilot: Pilot[None]) -> None:
-    app = await paste(paste_pilot, LARGE + "\nif x:")
-    await paste_pilot.press("enter")
+async def test_folded_open_block_is_not_complete(pilot: Pilot[None]) -> None:
+    app = await paste(pilot, LARGE + "\nif x:")
+    await pilot.press("enter")
     assert app.actions == []
 
 
-async def test_fold_word_is_removed_when_its_text_is_forgotten(paste_pilot: Pilot[None]) -> None:
-    app = await paste(paste_pilot, LARGE)
-    await paste_pilot.press("up")
-    app.editor.toggle_mode()
-    await paste_pilot.press("enter")
-    app.editor.toggle_mode()
-    await paste_pilot.press("down")
-    assert app.editor.is_empty
+async def test_fold_word_is_removed_when_its_text_is_forgotten(home: Path) -> None:
+    async with editing(home, ("an old input", "ask"), ("old = 1", "python")) as pilot:
+        app = await paste(pilot, LARGE)
+        await pilot.press("up")
+        app.editor.toggle_mode()
+        await pilot.press("enter")
+        app.editor.toggle_mode()
+        await pilot.press("down")
+        assert app.editor.is_empty
 
 
-async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[None]) -> None:
+async def test_paste_containing_a_fold_word_stays_unchanged(pilot: Pilot[None]) -> None:
     pasted = "# [Pasted 312 lines]\n" * 60
-    app = await paste(paste_pilot, pasted, LARGE)
+    app = await paste(pilot, pasted, LARGE)
     assert app.editor.text == pasted + LARGE
 
 
-# Finding a text in the input, and the colours of the prompt's own lines.
-
-
-# Text that was in the editor does not stay in memory.
-
-
-async def test_replaced_text_is_freed(project: Path) -> None:
-    app = EditorApp(project)
-    async with app.run_test(size=SIZE) as pilot:
-        area = app.query_one("#code", TextArea)
-        seen = []
-        for number in range(5):
-            await write(pilot, f"x = {number}")
-            seen.append(weakref.ref(area.document))
-            area.text = f"y = {number}"
-        await pilot.pause()
-        gc.collect()
-        assert [document() for document in seen] == [None] * 5
-        assert area.text == "y = 4"
+async def test_replaced_text_is_freed(pilot: Pilot[None]) -> None:
+    area, seen = app_of(pilot).area, []
+    for number in range(5):
+        await write(pilot, f"x = {number}")
+        seen.append(weakref.ref(area.document))
+        area.text = f"y = {number}"
+    await pilot.pause()
+    gc.collect()
+    assert [document() for document in seen] == [None] * 5
+    assert area.text == "y = 4"

@@ -20,7 +20,7 @@ from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
+from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import (
     SIZE,
@@ -36,6 +36,8 @@ from tests.tui.editor_app import (
     write,
 )
 
+BLOCK = "for a in b:\n    print(a)"
+
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
@@ -43,24 +45,25 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
         home,
         ("x = 1", "python"),
         ("what is x?", "ask"),
-        ("for a in b:\n    print(a)", "python"),
+        (BLOCK, "python"),
         ("y = 2", "python"),
     ) as pilot:
         yield pilot
 
 
-def shown(pilot: Pilot[None], selector: str) -> str:
-    return str(pilot.app.query_one(selector, Static).content)
+def glyph_and_mode(pilot: Pilot[None]) -> tuple[str, str]:
+    return static_text(pilot, "#glyph"), static_text(pilot, "#hint").split(" · ")[0]
 
 
-# Modes
+def hint(pilot: Pilot[None]) -> str:
+    return static_text(pilot, "#hint")
 
 
 async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
-    assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("❯", "Python")
+    assert glyph_and_mode(pilot) == ("❯", "Python")
     await write(pilot, "`")
-    assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("◈", "Ask")
+    assert glyph_and_mode(pilot) == ("◈", "Ask")
     assert not app.area.is_syntax_aware
     await write(pilot, "`")
     assert app.actions == [("mode", "ask"), ("mode", "python")]
@@ -103,20 +106,18 @@ async def test_ctrl_d_quits_only_from_an_empty_editor(pilot: Pilot[None]) -> Non
 async def test_up_and_down_walk_the_inputs_of_the_mode_and_return(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     texts = []
-    for key in ("up", "up", "up", "up", "down", "down", "down", "down"):
+    for key in ("up",) * 4 + ("down",) * 4:
         await pilot.press(key)
         texts.append(app.editor.text)
-    block = "for a in b:\n    print(a)"
-    assert texts == ["y = 2", block, "x = 1", "x = 1", block, "y = 2", "", ""]
+    assert texts == ["y = 2", BLOCK, "x = 1", "x = 1", BLOCK, "y = 2", "", ""]
     app.editor.mode = "ask"
     await pilot.press("up")
     assert app.editor.text == "what is x?"
 
 
 async def test_a_recalled_block_runs_with_one_enter(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
     await pilot.press("up", "up", "enter")
-    assert app.actions == [("submitted", "python", "for a in b:\n    print(a)")]
+    assert actions(pilot) == [("submitted", "python", BLOCK)]
 
 
 async def test_cursor_moves_inside_a_recalled_block_once_it_was_moved(pilot: Pilot[None]) -> None:
@@ -133,9 +134,7 @@ async def test_up_moves_through_the_lines_of_a_draft_first(pilot: Pilot[None]) -
     await pilot.press("ctrl+j", "up")
     assert (app.editor.text, app.area.cursor_location[0]) == ("for a in b:\n    ", 0)
     await pilot.press("up")
-    assert app.editor.text == "for a in b:\n    print(a)", (
-        "the newest input that begins with the draft"
-    )
+    assert app.editor.text == BLOCK, "the newest input that begins with the draft"
 
 
 async def test_submitted_input_is_recalled_once_and_saved(pilot: Pilot[None], home: Path) -> None:
@@ -165,9 +164,7 @@ async def test_new_draft_starts_at_the_newest_input_in_both_modes(
     assert app.editor.text == "y = 2"
 
 
-async def test_key_after_up_in_a_bunch_acts_on_the_recalled_input(
-    pilot: Pilot[None],
-) -> None:
+async def test_key_after_up_in_a_bunch_acts_on_the_recalled_input(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await press_at_once(
         pilot, "up", "backspace", "3", "enter", "up", "0", "enter", "grave_accent", "up", "enter"
@@ -193,7 +190,7 @@ async def test_locked_history_does_not_block_keys(pilot: Pilot[None], home: Path
 
 async def test_inserted_text_is_clean(pilot: Pilot[None]) -> None:
     app_of(pilot).editor.text = "x\x1b]0;title\x07 = 1\r\ny"
-    assert app_of(pilot).editor.text == "x = 1\ny"
+    assert text_of(pilot) == "x = 1\ny"
 
 
 async def test_quitting_waits_briefly_for_the_last_input_to_be_written(home: Path) -> None:
@@ -210,30 +207,24 @@ async def test_quitting_waits_briefly_for_the_last_input_to_be_written(home: Pat
 
 # Search over the input history.
 
-BLOCK = "def median(day):\n    return day.median()"
+MEDIAN = "def median(day):\n    return day.median()"
 INPUTS = [
     ("import pandas as pd", "python"),
-    (BLOCK, "python"),
+    (MEDIAN, "python"),
     ("which days [/x] are far off?", "ask"),
     ("x\x1b]0;t\x07 = [1]", "python"),
 ]
 
 
 @pytest.fixture
-async def history_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+async def searching(home: Path) -> AsyncIterator[Pilot[None]]:
     remember(home, INPUTS)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
-        await open_search(pilot)
+        search = HistorySearch(app.history)
+        await app.push_screen(search, lambda entry: app.actions.append(("chosen", entry)))
+        await until(pilot, lambda: found(pilot) != [])
         yield pilot
-
-
-async def open_search(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    await app.push_screen(
-        HistorySearch(app.history), lambda entry: app.actions.append(("chosen", entry))
-    )
-    await until(pilot, lambda: found(pilot) != [])
 
 
 def chosen(pilot: Pilot[None]) -> tuple[str, str] | None:
@@ -257,74 +248,69 @@ async def search(pilot: Pilot[None], query: str) -> None:
     await pilot.pause()
 
 
-async def test_all_inputs_are_listed_newest_first(history_pilot: Pilot[None]) -> None:
-    assert found(history_pilot) == [
+async def test_all_inputs_are_listed_newest_first(searching: Pilot[None]) -> None:
+    assert found(searching) == [
         "❯ x = [1]",
         "◈ which days [/x] are far off?",
         "❯ def median(day):  +1 line",
         "❯ import pandas as pd",
     ]
-    assert whole(history_pilot).text == "x = [1]"
+    assert whole(searching).text == "x = [1]"
 
 
-async def test_typing_searches_and_shows_the_whole_entry(history_pilot: Pilot[None]) -> None:
-    await search(history_pilot, "median")
-    assert found(history_pilot) == ["❯ def median(day):  +1 line"]
-    assert whole(history_pilot).text == BLOCK
-    assert whole(history_pilot).python
-    assert static_text(history_pilot, ".listing-count") == "1 found"
+async def test_typing_searches_and_shows_the_whole_entry(searching: Pilot[None]) -> None:
+    await search(searching, "median")
+    assert found(searching) == ["❯ def median(day):  +1 line"]
+    assert whole(searching).text == MEDIAN
+    assert whole(searching).python
+    assert static_text(searching, ".listing-count") == "1 found"
 
 
-async def test_enter_ignores_results_of_an_earlier_query(history_pilot: Pilot[None]) -> None:
-    query = history_pilot.app.screen.query_one(Input)
+async def test_enter_ignores_results_of_an_earlier_query(searching: Pilot[None]) -> None:
+    query = searching.app.screen.query_one(Input)
     query.value = "pandas"
     await query.action_submit()
-    await until(history_pilot, lambda: bool(actions(history_pilot)))
-    assert chosen(history_pilot) == ("python", "import pandas as pd")
+    await until(searching, lambda: bool(actions(searching)))
+    assert chosen(searching) == ("python", "import pandas as pd")
 
 
-async def test_arrows_choose(history_pilot: Pilot[None]) -> None:
-    await history_pilot.press("down")
-    assert whole(history_pilot).text == "which days [/x] are far off?"
-    assert not whole(history_pilot).python
-    await history_pilot.press("up", "up")
-    assert whole(history_pilot).text == "import pandas as pd"
-    await history_pilot.press("enter")
-    assert chosen(history_pilot) == ("python", "import pandas as pd")
+async def test_arrows_choose(searching: Pilot[None]) -> None:
+    await searching.press("down")
+    assert whole(searching).text == "which days [/x] are far off?"
+    assert not whole(searching).python
+    await searching.press("up", "up")
+    assert whole(searching).text == "import pandas as pd"
+    await searching.press("enter")
+    assert chosen(searching) == ("python", "import pandas as pd")
 
 
-async def test_empty_result_is_reported_and_enter_does_nothing(history_pilot: Pilot[None]) -> None:
-    await search(history_pilot, "zzz")
-    assert static_text(history_pilot, ".listing-count") == "nothing found"
-    await history_pilot.press("enter")
-    assert isinstance(history_pilot.app.screen, HistorySearch)
-    assert whole(history_pilot).text == ""
+async def test_empty_result_is_reported_and_enter_does_nothing(searching: Pilot[None]) -> None:
+    await search(searching, "zzz")
+    assert static_text(searching, ".listing-count") == "nothing found"
+    await searching.press("enter")
+    assert isinstance(searching.app.screen, HistorySearch)
+    assert whole(searching).text == ""
 
 
-# A question that points at something: completion, and what would go with it.
+# Mentions in a question: completion, and chips that show what is attached.
 
 
-class Found:
-    """Mentions on offer: two files in a folder, and a variable."""
+class Finder:
+    """Completes a file and a folder; can be made to wait, or to be busy."""
 
     def __init__(self) -> None:
         self.busy = False
-        self.begun = threading.Event()
-        """A lookup has begun."""
-        self.free = threading.Event()
+        self.begun, self.free = threading.Event(), threading.Event()
         self.free.set()
 
     def complete(self, question: str, cursor: int) -> Completions:
         if self.busy:
             raise KernelError("The kernel does not answer.")
         stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
-        there = (
-            Completion("notes.txt", "notes.txt", "file", ""),
-            Completion("src/", "src/", "folder", ""),
-        )
-        return Completions(
-            cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0
-        )
+        file = Completion("notes.txt", "notes.txt", "file", "")
+        items = [file, Completion("src/", "src/", "folder", "")]
+        found = tuple(item for item in items if item.text.startswith(stem))
+        return Completions(cursor - len(stem), found, 0)
 
     def chips(self, question: str) -> Sequence[MentionChip]:
         self.begun.set()
@@ -336,12 +322,12 @@ class Found:
 
 
 @pytest.fixture
-def finder() -> Found:
-    return Found()
+def finder() -> Finder:
+    return Finder()
 
 
 @pytest.fixture
-async def mention_pilot(home: Path, finder: Found) -> AsyncIterator[Pilot[None]]:
+async def mentions(home: Path, finder: Finder) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home, complete_question=finder.complete, chips=finder.chips)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
@@ -353,74 +339,57 @@ def completion_list(pilot: Pilot[None]) -> CompletionList:
     return pilot.app.query_one(CompletionList)
 
 
-async def test_files_are_offered_while_typing_and_folders_continue(
-    mention_pilot: Pilot[None],
-) -> None:
-    await write(mention_pilot, "`see @")
-    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
-    await mention_pilot.press("s")
-    shown = completion_list(mention_pilot)
-    await until(mention_pilot, lambda: shown.is_open and shown.items[0].label == "src/")
-    await mention_pilot.press("tab")
-    assert app_of(mention_pilot).editor.text == "see @src/"
-    await until(mention_pilot, lambda: shown.is_open and len(shown.items) == 2)
-    await mention_pilot.press("down", "tab")
-    await mention_pilot.press("escape")
-    assert app_of(mention_pilot).editor.text == "see @src/src/"
+async def test_files_are_offered_while_typing_and_folders_continue(mentions: Pilot[None]) -> None:
+    await write(mentions, "`see @")
+    await until(mentions, lambda: completion_list(mentions).is_open)
+    await mentions.press("s")
+    shown = completion_list(mentions)
+    await until(mentions, lambda: shown.is_open and shown.items[0].label == "src/")
+    await mentions.press("tab")
+    assert text_of(mentions) == "see @src/"
+    await until(mentions, lambda: shown.is_open and len(shown.items) == 2)
+    await mentions.press("down", "tab", "escape")
+    assert text_of(mentions) == "see @src/src/"
 
 
-async def test_ordinary_words_are_left_alone(mention_pilot: Pilot[None]) -> None:
-    await write(mention_pilot, "`mail a@b or")
-    await mention_pilot.pause()
-    assert not completion_list(mention_pilot).is_open
-    await mention_pilot.press("tab")
-    assert not completion_list(mention_pilot).is_open
-    await write(mention_pilot, " @")
-    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
-    await mention_pilot.press("space")
-    assert not completion_list(mention_pilot).is_open
-    await mention_pilot.press("enter")
-    assert actions(mention_pilot)[-1][0] == "submitted"
+async def test_ordinary_words_are_not_completed(mentions: Pilot[None]) -> None:
+    await write(mentions, "`mail a@b or")
+    await mentions.pause()
+    assert not completion_list(mentions).is_open
+    await mentions.press("tab")
+    assert not completion_list(mentions).is_open
+    await write(mentions, " @")
+    await until(mentions, lambda: completion_list(mentions).is_open)
+    await mentions.press("space")
+    assert not completion_list(mentions).is_open
+    await mentions.press("enter")
+    assert actions(mentions)[-1][0] == "submitted"
 
 
-async def test_unresponsive_kernel_offers_nothing(
-    mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    received: list[Completions | None] = []
-    answered = Completer.handle_response
-
-    def noted(
-        completing: Completer, request: CompletionRequest, answer: Completions | None
-    ) -> None:
-        answered(completing, request, answer)
-        received.append(answer)
-
-    monkeypatch.setattr(Completer, "handle_response", noted)
-    await write(mention_pilot, "`see @n")
-    await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
+async def test_unresponsive_kernel_offers_nothing(mentions: Pilot[None], finder: Finder) -> None:
+    await write(mentions, "`see @n")
+    await until(mentions, lambda: completion_list(mentions).is_open)
     finder.busy = True
-    await mention_pilot.press("o")
-    await until(mention_pilot, lambda: received[-1] is None)
-    assert not completion_list(mention_pilot).is_open
-    assert app_of(mention_pilot).editor.text == "see @no"
+    await mentions.press("o")
+    await until(mentions, lambda: not completion_list(mentions).is_open)
+    assert text_of(mentions) == "see @no"
 
 
-async def test_attachments_are_shown_with_their_size(mention_pilot: Pilot[None]) -> None:
-    before = shown(mention_pilot, "#hint")
-    await write(mention_pilot, "`see @notes.txt ")
-    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
-    assert shown(mention_pilot, "#hint") == " @notes.txt [b]3 B[/b] "
-    await write(mention_pilot, "and $df !")
-    await until(mention_pilot, lambda: "$df" in shown(mention_pilot, "#hint"))
-    for _ in range(len(text_of(mention_pilot))):
-        await mention_pilot.press("backspace")
-    assert "Ask" in shown(mention_pilot, "#hint")
-    await mention_pilot.press("backspace")
-    assert shown(mention_pilot, "#hint") == before
+async def test_attachments_are_shown_with_their_size(mentions: Pilot[None]) -> None:
+    before = hint(mentions)
+    await write(mentions, "`see @notes.txt ")
+    await until(mentions, lambda: "@notes.txt" in hint(mentions))
+    assert hint(mentions) == " @notes.txt [b]3 B[/b] "
+    await write(mentions, "and $df !")
+    await until(mentions, lambda: "$df" in hint(mentions))
+    await mentions.press(*["backspace"] * len(text_of(mentions)))
+    assert "Ask" in hint(mentions)
+    await mentions.press("backspace")
+    assert hint(mentions) == before
 
 
 async def test_reply_for_an_older_text_is_dropped(
-    mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
+    mentions: Pilot[None], finder: Finder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hints: list[str] = []
     update = Static.update
@@ -432,18 +401,18 @@ async def test_reply_for_an_older_text_is_dropped(
 
     monkeypatch.setattr(Static, "update", updated)
     finder.free.clear()
-    await write(mention_pilot, "`@notes.txt")
-    await until(mention_pilot, finder.begun.is_set)
-    await mention_pilot.press("escape", "enter")
+    await write(mentions, "`@notes.txt")
+    await until(mentions, finder.begun.is_set)
+    await mentions.press("escape", "enter")
     finder.free.set()
-    await write(mention_pilot, "$df ")
-    await until(mention_pilot, lambda: "$df" in shown(mention_pilot, "#hint"))
-    assert actions(mention_pilot)[-1] == ("submitted", "ask", "@notes.txt")
+    await write(mentions, "$df ")
+    await until(mentions, lambda: "$df" in hint(mentions))
+    assert actions(mentions)[-1] == ("submitted", "ask", "@notes.txt")
     assert not any("@notes.txt" in each for each in hints)
 
 
 async def test_long_question_is_scanned_off_the_main_thread(
-    mention_pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+    mentions: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
 
@@ -453,41 +422,37 @@ async def test_long_question_is_scanned_off_the_main_thread(
             return iter(())
 
     monkeypatch.setattr(mentions_module, "_MENTION", Pattern())
-    await write(mention_pilot, "`see @notes.txt")
-    await until(mention_pilot, lambda: bool(threads))
+    await write(mentions, "`see @notes.txt")
+    await until(mentions, lambda: bool(threads))
     assert threading.main_thread() not in threads
 
 
-async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[None]) -> None:
-    editor = app_of(mention_pilot).editor
-    await write(mention_pilot, "x = 1")
+async def test_mention_joins_the_question_being_written(mentions: Pilot[None]) -> None:
+    editor = app_of(mentions).editor
+    await write(mentions, "x = 1")
     editor.mention("@cell:3")
     assert (editor.mode, editor.text) == ("ask", "@cell:3 ")
-    await mention_pilot.press("ctrl+z")
-    assert editor.text == "x = 1", "what stood there can be had back"
+    await mentions.press("ctrl+z")
+    assert editor.text == "x = 1"
     editor.text = "what is "
     editor.mention("@cell:4")
     assert editor.text == "what is @cell:4 "
-    await until(mention_pilot, lambda: "@cell:4" in shown(mention_pilot, "#hint"))
+    await until(mentions, lambda: "@cell:4" in hint(mentions))
 
 
-async def test_slash_at_the_start_of_a_question_completes_commands(
-    mention_pilot: Pilot[None],
-) -> None:
-    app = app_of(mention_pilot)
-    app.editor.toggle_mode()
-    await write(mention_pilot, "/")
-    shown = app.query_one(CompletionList)
-    await until(mention_pilot, lambda: shown.is_open)
+async def test_slash_at_the_start_of_a_question_completes_commands(mentions: Pilot[None]) -> None:
+    app, shown = app_of(mentions), completion_list(mentions)
+    await write(mentions, "`/")
+    await until(mentions, lambda: shown.is_open)
     assert [item.label for item in shown.items] == sorted(
         f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash
     )
-    await write(mention_pilot, "mo")
-    await until(mention_pilot, lambda: [item.label for item in shown.items] == ["/model NAME"])
+    await write(mentions, "mo")
+    await until(mentions, lambda: [item.label for item in shown.items] == ["/model NAME"])
     assert shown.items[0].doc
-    await mention_pilot.press("tab")
+    await mentions.press("tab")
     assert app.area.text == "/model "
     assert not shown.is_open
-    await write(mention_pilot, "demo")
-    await mention_pilot.press("enter")
+    await write(mentions, "demo")
+    await mentions.press("enter")
     assert app.actions[-1] == ("submitted", "ask", "/model demo")

@@ -11,7 +11,16 @@ from textual.pilot import Pilot
 from mahtab_tui.tui.screens.listing import HistorySearch
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests import tags
-from tests.tui.editor_app import SIZE, EditorApp, remember, screen_text, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    app_of,
+    press_later,
+    remember,
+    screen_text,
+    until,
+    write,
+)
 
 CODE = """def outliers(day, limit=3):
     \"\"\"Days far from the median.\"\"\"
@@ -24,24 +33,13 @@ Compare = Callable[..., bool]
 
 
 async def ready(pilot: Pilot[None]) -> None:
-    """Textual gives the focus later than it is asked to."""
-    app = pilot.app
-    assert isinstance(app, EditorApp)
-    await until(pilot, lambda: app.focused is app.area)
+    """Wait for the focus, which Textual sets late."""
+    await until(pilot, lambda: app_of(pilot).area.has_focus)
 
 
 def ask_approval(app: EditorApp, blocks: int) -> None:
-    app.fold(
-        tags.APPROVAL,
-        CODE,
-        request="1",
-        turn=1,
-        block=0,
-        blocks=blocks,
-        state="waiting",
-        reason="",
-        party="claude",
-    )
+    about = {"turn": 1, "block": 0, "blocks": blocks, "party": "claude"}
+    app.fold(tags.APPROVAL, CODE, request="1", state="waiting", **about)
 
 
 @pytest.mark.parametrize(
@@ -79,32 +77,25 @@ def test_approval(snap_compare: Compare, home: Path) -> None:
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-@pytest.mark.parametrize(
-    ("key", "wanted"),
-    [
-        (
-            "e",
-            ' ▌ 1/3  def outliers(day, limit=3):     """Days  · Enter at the end runs what\n'
-            " ▌ you wrote, F5 from anywhere · Ctrl+J new line · Esc back\n"
-            " ▌ def outliers(day, limit=3):\n",
-        ),
-        (
-            "n",
-            ' ▌ 1/3  def outliers(day, limit=3):     """Days  · say why, or nothing · Enter\n'
-            " ▌ skips · Esc back\n"
-            " ▌ why not?\n",
-        ),
-    ],
-)
+EDIT = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · Enter at the end runs what
+ ▌ you wrote, F5 from anywhere · Ctrl+J new line · Esc back
+ ▌ def outliers(day, limit=3):
+"""
+SKIP = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · say why, or nothing · Enter
+ ▌ skips · Esc back
+ ▌ why not?
+"""
+
+
+@pytest.mark.parametrize(("key", "wanted"), [("e", EDIT), ("n", SKIP)], ids=["edit", "skip"])
 async def test_approval_edit_and_reason(home: Path, key: str, wanted: str) -> None:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         ask_approval(app, 3)
         await pilot.pause()
-        app.clock.now += 1
-        app.query_one(ApprovalRow).focus()  # so that the letter need not wait for others behind it
-        await pilot.press(key)
+        app.query_one(ApprovalRow).focus()  # a letter acts at once there
+        await press_later(pilot, key)
         await pilot.pause()
         assert wanted in screen_text(pilot)
 
@@ -117,26 +108,15 @@ def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:
         await write(pilot, "half a thou")
         ask_approval(app, 1)
         app.fold(tags.INPUT, "Your name: ", request="1", cell=2, password=False, state="waiting")
-        app.fold(
-            tags.QUEUE,
-            items=[
-                {"id": 1, "code": "x = 1\ny = 2", "mode": "python"},
-                {"id": 2, "code": "and why?", "mode": "ask"},
-            ],
-        )
+        code = {"id": 1, "code": "x = 1\ny = 2", "mode": "python"}
+        app.fold(tags.QUEUE, items=[code, {"id": 2, "code": "and why?", "mode": "ask"}])
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
 def test_history_search(snap_compare: Compare, home: Path) -> None:
-    remember(
-        home,
-        [
-            ("print(daily)", "python"),
-            ("which days are outliers, and why?", "ask"),
-            (CODE, "python"),
-        ],
-    )
+    question = ("which days are outliers, and why?", "ask")
+    remember(home, [("print(daily)", "python"), question, (CODE, "python")])
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:

@@ -83,7 +83,7 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
         header.fold([kernel(state).changed(time=clock.now) for state in ("busy", "idle")])
         await pilot.pause()
         assert line(pilot).endswith("idle")
-        assert header._ticking is None
+        assert header._auto_refresh_timer is None
 
 
 async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
@@ -138,12 +138,12 @@ async def test_model_activity_replaces_an_idle_kernel(make_app: MakeApp, clock: 
         clock.now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
-        assert pilot.app.query_one(HeaderBar)._ticking is not None
+        assert pilot.app.query_one(HeaderBar)._auto_refresh_timer is not None
         await log(pilot, waiting.changed(state="run"), kernel("busy"))
         assert line(pilot).endswith("busy    0.0 s")
         await log(pilot, kernel("idle"), records.Agent(**turn, state="done"))
         assert line(pilot).endswith("kernel  idle")
-        assert pilot.app.query_one(HeaderBar)._ticking is None
+        assert pilot.app.query_one(HeaderBar)._auto_refresh_timer is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Focus while panes hide, come back, grow and shrink."""
+"""The layout: panes that hide, return, grow and shrink, and the focus meanwhile."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mahtab_tui.tui.search.pane import SearchTreePane
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests import tags
-from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
 from tests.tui.story import WAITING, MakeApp, drawn, showing, story
+from tests.tui.transcript_app import cell, cells, record, shown
 
 
 def focus_is_seen(app: MahtabApp) -> bool:
@@ -43,14 +43,14 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
         yield pilot
 
 
-@pytest.mark.parametrize("command", ["toggle-side", ""])
+@pytest.mark.parametrize("by_command", [True, False])
 async def test_focus_moves_off_a_hidden_pane(
-    command: str, app: MahtabApp, pilot: Pilot[int]
+    by_command: bool, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     app.query_one("#namespace").focus()
     await pilot.pause()
-    if command:
-        await app.run_action(f"command('{command}')")
+    if by_command:
+        await app.run_action("command('toggle-side')")
     else:
         await pilot.resize_terminal(80, 24)
     await pilot.pause()
@@ -69,30 +69,23 @@ async def test_example_occupies_five_rows_until_a_search_needs_more(
         example = app.query_one("#search-example", Static)
         assert example.region.bottom == side.region.bottom
         assert example.region.height == 5
-        text = " ".join(
-            " ".join(strip.text for strip in example.render_lines(example.size.region)).split()
-        )
-        assert text == 'RECURSION rlm("question", text) searches a long text; each call shows here'
+        words = " ".join(strip.text for strip in example.render_lines(example.size.region)).split()
+        shown = 'RECURSION rlm("question", text) searches a long text; each call shows here'
+        assert " ".join(words) == shown
         app.panes.fold_searches(running())
-        await until(
-            pilot,
-            lambda: bool(app.query(SearchTreePane)) and bool(app.query_one(SearchTreePane).region),
-        )
+        await until(pilot, lambda: any(pane.region for pane in app.query(SearchTreePane)))
         recursion = app.query_one(SearchTreePane)
         assert recursion.region.height > 12
         assert recursion.region.bottom == side.region.bottom
         assert not app.query("#search-example")
 
 
-async def test_search_has_one_live_line_when_the_tree_is_hidden(
-    make_app: MakeApp,
-) -> None:
-    app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
+async def test_search_has_one_live_line_when_the_tree_is_hidden(make_app: MakeApp) -> None:
+    app = make_app(*cell(1, "rlm(question, log)")[:1])
     async with showing(app) as pilot:
-        transcript = app.query_one(TranscriptPane)
 
         def live() -> list[str]:
-            rows = [transcript.render_line(y).text.strip() for y in range(transcript.size.height)]
+            rows = shown(app.query_one(TranscriptPane))
             return [re.sub(r"^\W+|\d+ s · ", "", row) for row in rows if "F3 shows them" in row]
 
         assert not live()
@@ -111,25 +104,23 @@ async def test_search_has_one_live_line_when_the_tree_is_hidden(
 
 @pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 40), (250, 124)])
 async def test_namespace_pane_gets_the_width_left_by_the_transcript(
-    make_app: MakeApp, columns: int, side: int
+    app: MahtabApp, columns: int, side: int
 ) -> None:
-    app = make_app(*story())
     async with showing(app, (columns, 50)):
         assert app.query_one("#side").region.width == side
         assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
 
 
 async def test_drawer_state_does_not_survive_a_resize_or_restart(
-    make_app: MakeApp,
+    app: MahtabApp, make_app: MakeApp
 ) -> None:
-    app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f3")
         assert app.query_one("#side").display
-        for width, shown in ((78, True), (120, True), (80, False)):
+        for width, displayed in ((78, True), (120, True), (80, False)):
             await pilot.resize_terminal(width, 24)
             await pilot.pause()
-            assert app.query_one("#side").display is shown
+            assert app.query_one("#side").display is displayed
         await pilot.press("f3")
         assert app.query_one("#side").display
     app.ui_state.save()
@@ -138,8 +129,7 @@ async def test_drawer_state_does_not_survive_a_resize_or_restart(
         assert not again.query_one("#side").display
 
 
-async def test_editor_works_next_to_an_open_drawer(make_app: MakeApp) -> None:
-    app = make_app(*story())
+async def test_editor_works_next_to_an_open_drawer(app: MahtabApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f3", *"total = 1")
         await pilot.pause()
@@ -266,25 +256,17 @@ async def test_all_answers_are_visible_however_long_the_code_is(
         assert app.query_one("#editor").region.bottom == size[1] - 1
 
 
-@pytest.mark.parametrize(("lines", "shown"), [(3, False), (60, True)])
+@pytest.mark.parametrize(("lines", "repeated"), [(3, False), (60, True)])
 async def test_waiting_code_is_repeated_only_if_the_transcript_cannot_show_it(
-    make_app: MakeApp, lines: int, shown: bool
+    make_app: MakeApp, lines: int, repeated: bool
 ) -> None:
     code = "\n".join(f"x = {number}" for number in range(lines))
-    attrs = {"turn": 1, "step": 0, "party": "claude"}
-    answer = made(tags.ASSISTANT_CHAT, f"So:\n```python\n{code}\n```", attrs, 1.0)
-    app = make_app(
-        answer,
-        made(
-            tags.APPROVAL,
-            code,
-            {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"},
-            1.0,
-        ),
-    )
+    text = f"So:\n```python\n{code}\n```"
+    answer = record(tags.ASSISTANT_CHAT, text, turn=1, step=1, party="claude")
+    app = make_app(answer, replace(WAITING, text=code))
     async with showing(app) as pilot:
         await pilot.pause()
-        assert app.query_one(WaitingCode).display is shown
+        assert app.query_one(WaitingCode).display is repeated
         assert app.query_one("#editor").region.bottom == 23
         await pilot.press("f3")
         await pilot.pause()
@@ -292,11 +274,7 @@ async def test_waiting_code_is_repeated_only_if_the_transcript_cannot_show_it(
 
 
 async def test_page_keys_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
-    cells = [
-        made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0)
-        for number in range(1, 40)
-    ]
-    app = make_app(*cells)
+    app = make_app(*cells(20))
     async with showing(app) as pilot:
         transcript = app.query_one(TranscriptPane)
         end = transcript.scroll_y
@@ -328,7 +306,7 @@ async def test_jump_reopens_a_hidden_pane(make_app: MakeApp, size: tuple[int, in
 
 async def test_removed_panes_are_not_laid_out(app: MahtabApp, pilot: Pilot[int]) -> None:
     await drawn(pilot)
-    await app.query_one("#side").remove()  # as where the application closes
+    await app.query_one("#side").remove()  # as when the application closes
     await pilot.pause()
 
 
@@ -337,5 +315,5 @@ async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
 ) -> None:
     await pilot.press("f2", *"/clear me", "enter")
     await pilot.pause()
-    assert any("/clear" in notification.message for notification in app._notifications)
+    assert any("/clear" in each.message for each in app._notifications)
     assert app.editor.text == "/clear me"

@@ -28,7 +28,7 @@ from mahtab_tui.tui.widgets.question_rows import LeaveRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import MakeApp, change, drawn, showing, story
+from tests.tui.story import QUEUED, MakeApp, change, drawn, press_up_to, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 
@@ -40,9 +40,6 @@ def namespace(cell: int, *changes: dict[str, Any], fresh: bool = False) -> Recor
 MADE = namespace(1, change("n", "int", "42"))
 MODULE = namespace(1, {**change("os", "module", ""), "kind": "module"})
 FROM_START = namespace(0, change("helper", "int", "1"), fresh=True)
-QUEUED = made(
-    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
-)
 
 
 def question(pilot: Pilot[int]) -> str:
@@ -57,7 +54,7 @@ async def left(pilot: Pilot[int]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "what the start made"]
+    "records", [(), (MODULE,), (FROM_START,)], ids=["nothing", "a module", "a name of the start"]
 )
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
 async def test_quits_at_once_with_nothing_to_lose(
@@ -153,164 +150,129 @@ async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) ->
         assert await left(pilot)
 
 
-SIZE = (120, 46)
+QUESTION = "which days are outliers, and why?"
 
 
-async def to_question(pilot: Pilot[int]) -> MahtabApp:
-    app = pilot.app
-    assert isinstance(app, MahtabApp)
-    await drawn(pilot)
-    pane = app.query_one(TranscriptPane)
-    pane.focus()
-    for _ in range(6):
-        if pane.marker.marked is not None and pane.marker.marked.key == "question 1":
-            return app
-        await pilot.press("up")
-    raise AssertionError("the question is not there")
+@pytest.fixture
+async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
+    """A screen on which the question of the story is marked."""
+    async with showing(make_app(*story()), (120, 46)) as pilot:
+        await press_up_to(pilot, "question 1")
+        yield pilot
+
+
+@pytest.fixture
+def app(pilot: Pilot[int]) -> MahtabApp:
+    assert isinstance(pilot.app, MahtabApp)
+    return pilot.app
+
+
+@pytest.fixture
+def entered(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Mode, str]]:
+    inputs: list[tuple[Mode, str]] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: inputs.append((mode, text)))
+    return inputs
 
 
 def hint(app: MahtabApp) -> str:
     return str(app.editor.query_one("#hint", Static).content)
 
 
-async def test_escape_cancels_a_replacement_and_restores_the_draft(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        app = await to_question(pilot)
-        before = hint(app)
-        app.editor.text = "a draft"
-        await pilot.press("enter", "R", "enter")
-        await pilot.pause()
-        assert (app.editor.mode, app.editor.text) == ("ask", "which days are outliers, and why?")
-        assert "Enter replaces" in hint(app)
-        assert str(app.editor.query_one("#glyph", Static).content) == "↻"
-        await pilot.press("escape")
-        assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
+async def test_escape_cancels_a_replacement_and_restores_the_draft(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    before = hint(app)
+    app.editor.text = "a draft"
+    await pilot.press("enter", "R", "enter")
+    await pilot.pause()
+    assert (app.editor.mode, app.editor.text) == ("ask", QUESTION)
+    assert "Enter replaces" in hint(app)
+    assert str(app.editor.query_one("#glyph", Static).content) == "↻"
+    await pilot.press("escape")
+    assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
 
 
 async def test_replacing_submits_the_question_and_greys_its_old_answers(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
 ) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        app = await to_question(pilot)
-        entered: list[tuple[Mode, str]] = []
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append((mode, text)))
-        app.editor.text = "a draft"
-        await pilot.press("enter", "R", "enter", "end", "!", "enter")
-        await drawn(pilot)
-        assert entered == [("ask", "which days are outliers, and why?!")]
-        assert (app.editor.mode, app.editor.text) == ("python", "a draft")
-        assert "Enter replaces" not in hint(app)
-        pane = app.query_one(TranscriptPane)
-        lines = [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
-        assert "the namespace stays as it is" in " ".join(" ".join(lines).split())
-        greyed = [line for line in lines if line.endswith("replaced")]
-        assert "which days" in greyed[0]
-        assert not any("read_csv" in line for line in greyed)
+    app.editor.text = "a draft"
+    await pilot.press("enter", "R", "enter", "end", "!", "enter")
+    await drawn(pilot)
+    assert entered == [("ask", f"{QUESTION}!")]
+    assert (app.editor.mode, app.editor.text) == ("python", "a draft")
+    assert "Enter replaces" not in hint(app)
+    lines = shown(app.query_one(TranscriptPane))
+    assert "the namespace stays as it is" in " ".join(" ".join(lines).split())
+    greyed = [line for line in lines if line.endswith("replaced")]
+    assert "which days" in greyed[0]
+    assert not any("read_csv" in line for line in greyed)
 
 
+@pytest.mark.usefixtures("entered")
 async def test_text_typed_after_submitting_continues_the_draft(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        app = await to_question(pilot)
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
-        app.editor.text = "a = 1"
-        await pilot.press("enter", "R", "enter")
-        await pilot.pause()
-        for key in ("enter", "2", "3"):
-            app.post_message(Key(key, key if len(key) == 1 else None))
-        await until(pilot, lambda: len(app.editor.text) == len("a = 123"))
-        await pilot.pause()
-        assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
+    app.editor.text = "a = 1"
+    await pilot.press("enter", "R", "enter")
+    await pilot.pause()
+    for key in ("enter", "2", "3"):
+        app.post_message(Key(key, key if len(key) == 1 else None))
+    await until(pilot, lambda: len(app.editor.text) == len("a = 123"))
+    await pilot.pause()
+    assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
 
 
-async def test_text_stays_in_the_editor_while_work_is_running(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        app = await to_question(pilot)
-        with app.session.agent.turn():
-            await pilot.press("enter", "R", "enter", "enter")
-            await drawn(pilot)
-        assert app.editor.text == "which days are outliers, and why?"
-        assert "Enter replaces" in hint(app)
+async def test_text_stays_in_the_editor_while_work_is_running(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    with app.session.agent.turn():
+        await pilot.press("enter", "R", "enter", "enter")
+        await drawn(pilot)
+    assert app.editor.text == QUESTION
+    assert "Enter replaces" in hint(app)
 
 
-async def test_model_entries_cannot_be_replaced(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        app = await to_question(pilot)
-        for _ in range(2):
-            await pilot.press("down", "enter")
-            assert isinstance(app.screen, ActionMenu)
-            assert all(command.id != "entry-replace" for command in app.screen.commands)
-            await pilot.press("escape")
-        assert app.editor.is_empty
+async def test_model_entries_cannot_be_replaced(app: MahtabApp, pilot: Pilot[int]) -> None:
+    for _ in range(2):
+        await pilot.press("down", "enter")
+        assert isinstance(app.screen, ActionMenu)
+        assert all(command.id != "entry-replace" for command in app.screen.commands)
+        await pilot.press("escape")
+    assert app.editor.is_empty
 
 
 async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
 ) -> None:
-    app, entered, notifications = make_app(*story()), list[str](), list[str]()
-    async with showing(app, SIZE) as pilot:
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
-        monkeypatch.setattr(app, "notify", lambda text, **more: notifications.append(text))
-        port = SessionPort(app, app.session)
-        port.enter("python", f"x = '{MASK}'")
-        await until(pilot, lambda: app.editor.text == f"x = '{MASK}'")
-        assert "secret" in "".join(notifications)
-        port.enter("python", "x = 1")
-        await until(pilot, lambda: entered == ["x = 1"])
-
-
-class Written:
-    def __init__(self) -> None:
-        self.terminal: list[str] = []
-        self.system: list[str] = []
-
-    @property
-    def copied(self) -> list[str]:
-        return [
-            base64.b64decode(piece[7:-1]).decode()
-            for piece in self.terminal
-            if piece.startswith("\x1b]52;c;") and piece[-1] == "\x07"
-        ]
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Written:
-    found = Written()
-    monkeypatch.setattr(pyperclip, "copy", found.system.append)
-    return found
-
-
-@pytest.fixture
-async def pilot(written: Written, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
-    async with App[None]().run_test() as pilot:
-        driver = pilot.app._driver
-        assert driver is not None
-        monkeypatch.setattr(driver, "write", written.terminal.append)
-        yield pilot
-
-
-async def notified(pilot: Pilot[None], words: str) -> None:
-    await until(pilot, lambda: any(words in each.message for each in pilot.app._notifications))
+    port, code = SessionPort(app, app.session), f"x = '{MASK}'"
+    port.enter("python", code)
+    await until(pilot, lambda: app.editor.text == code)
+    await until(pilot, lambda: any("secret" in each.message for each in app._notifications))
+    port.enter("python", "x = 1")
+    await until(pilot, lambda: entered == [("python", "x = 1")])
 
 
 async def test_text_is_copied_to_terminal_and_system_with_a_notice(
-    written: Written, pilot: Pilot[None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    external.copy(pilot.app, "straw \ud800 [bold]")
-    await notified(pilot, "Copied 14 characters.")
-    await until(pilot, lambda: written.copied == written.system == ["straw ? [bold]"])
+    written, copied = list[str](), list[str]()
+    monkeypatch.setattr(pyperclip, "copy", copied.append)
+    async with App[None]().run_test() as pilot:
+        app = pilot.app
+        monkeypatch.setattr(app._driver, "write", written.append)
+        external.copy(app, "straw \ud800 [bold]")
+        notice = "Copied 14 characters."
+        await until(pilot, lambda: any(notice in each.message for each in app._notifications))
+        sequence = f"\x1b]52;c;{base64.b64encode(b'straw ? [bold]').decode()}\x07"
+        await until(pilot, lambda: written.count(sequence) == 1 and copied == ["straw ? [bold]"])
 
 
 ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
 
 
 def greeted(app: PaneApp) -> list[int]:
-    return [
-        y
-        for y, row in enumerate(shown(app.pane))
-        if any(sentence in row for _, sentence in GREETING)
-    ]
+    sentences = [sentence for _, sentence in GREETING]
+    return [y for y, row in enumerate(shown(app.pane)) if any(each in row for each in sentences)]
 
 
 @pytest.mark.parametrize(
@@ -345,11 +307,12 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
     app = make_app()
     async with showing(app) as pilot:
+        header = app.query_one(HeaderBar)
         await pilot.press("alt+l")
-        await until(pilot, lambda: "plans only" in str(app.query_one(HeaderBar).render()))
+        await until(pilot, lambda: "plans only" in str(header.render()))
         assert app.session.info.planning
         await pilot.press("alt+l")
-        await until(pilot, lambda: "ask first" in str(app.query_one(HeaderBar).render()))
+        await until(pilot, lambda: "ask first" in str(header.render()))
         assert not app.session.info.planning
 
 

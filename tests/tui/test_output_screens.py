@@ -1,4 +1,4 @@
-"""A long output in a pager, pictures on the whole screen, and sources of frames."""
+"""Screens of outputs: pager, pictures, and the sources of a traceback's frames."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import io
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
@@ -30,11 +31,10 @@ from mahtab_tui.tui.screens.output import (
     write_new_file,
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
-from tests.records import made
 from tests.tui.editor_app import ThemedApp, static_text, until
 from tests.tui.inspecting import lines, reads
-from tests.tui.story import MakeApp, drawn
+from tests.tui.story import MakeApp, showing
+from tests.tui.transcript_app import cell, display_cell, shown
 
 SIZE = (80, 24)
 Pager = Callable[[Callable[[], str | None]], PagerScreen]
@@ -46,18 +46,15 @@ class OutputApp(ThemedApp):
         super().__init__(css_path=style_sheets())
 
 
-@pytest.fixture
-def look() -> InspectorClient:
-    return InspectorClient(ProcessKernel())
-
-
 def seen(pilot: Pilot[None]) -> str:
     screen = pilot.app.screen
     assert isinstance(screen, PagerScreen | PicturesScreen)
     view = screen.viewer.view
-    return (
-        "" if view is None else "\n".join(view.render_line(y).text for y in range(view.size.height))
-    )
+    return "\n".join(view.render_line(y).text for y in range(view.size.height)) if view else ""
+
+
+def status(pilot: Pilot[None]) -> str:
+    return static_text(pilot, "#viewing-status")
 
 
 async def opened(pilot: Pilot[None], screen: PagerScreen | PicturesScreen) -> None:
@@ -78,22 +75,24 @@ async def pilot() -> AsyncIterator[Pilot[None]]:
 
 
 @pytest.fixture
-def pager(look: InspectorClient, tmp_path: Path) -> Pager:
-    return lambda read: PagerScreen("Output of cell 3", "cell-3.txt", read, look, tmp_path)
+def pager(tmp_path: Path) -> Pager:
+    client = InspectorClient(ProcessKernel())
+    return lambda read: PagerScreen("Output of cell 3", "cell-3.txt", read, client, tmp_path)
 
 
 @pytest.fixture
-def show_pictures(look: InspectorClient, tmp_path: Path) -> ShowPictures:
+def show_pictures(tmp_path: Path) -> ShowPictures:
+    client = InspectorClient(ProcessKernel())
     return lambda *pictures: PicturesScreen(
-        2, [("image/png", data) for data in pictures], look, tmp_path
+        2, [("image/png", data) for data in pictures], client, tmp_path
     )
 
 
 async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     pager: Pager, tmp_path: Path, pilot: Pilot[None]
 ) -> None:
-    lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
-    await opened(pilot, pager(lambda: lines))
+    text = "".join(f"line {number}\n" for number in range(1_000_000))
+    await opened(pilot, pager(lambda: text.replace("line", "\x1b[32mline\x1b[0m")))
     assert static_text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
     await until(pilot, lambda: "line 0 " in seen(pilot))
     assert "32m" not in seen(pilot)
@@ -104,15 +103,11 @@ async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     await pilot.press("y")
     (notification,) = pilot.app._notifications
     assert "too many for the clipboard" in notification.message
-    await pilot.press("ctrl+s")
-    await pilot.press("enter")
-    await until(pilot, lambda: "Saved to" in static_text(pilot, "#viewing-status"))
-    assert (tmp_path / "cell-3.txt").read_text() == "".join(
-        f"line {number}\n" for number in range(1_000_000)
-    )
-    await pilot.press("ctrl+s")
-    await pilot.press("enter")
-    await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
+    await pilot.press("ctrl+s", "enter")
+    await until(pilot, lambda: "Saved to" in status(pilot))
+    assert (tmp_path / "cell-3.txt").read_text() == text
+    await pilot.press("ctrl+s", "enter")
+    await until(pilot, lambda: "already" in status(pilot))
     await pilot.press("escape")
     assert len(pilot.app.screen_stack) == 1
 
@@ -142,7 +137,7 @@ async def test_impossible_file_name_is_refused_with_a_sentence(
     await pilot.press("ctrl+s")
     pilot.app.screen.query_one(Input).value = name
     await pilot.press("enter")
-    await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "cannot be written: " in status(pilot))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,13 +165,10 @@ def gone() -> str | None:
     [(gone, "The session file cannot be used."), (lambda: None, "was not kept")],
 )
 async def test_unreadable_output_is_reported(
-    pager: Pager,
-    read: Callable[[], str | None],
-    message: str,
-    pilot: Pilot[None],
+    pager: Pager, read: Callable[[], str | None], message: str, pilot: Pilot[None]
 ) -> None:
     await pilot.app.push_screen(pager(read))
-    await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: message in status(pilot))
     await pilot.press("y", "ctrl+s")
     assert isinstance(pilot.app.screen, PagerScreen)
 
@@ -187,18 +179,11 @@ async def test_pictures_are_shown_one_by_one_and_saved(
     pictures = [png(20, 10), png(4, 40)]
     await opened(pilot, show_pictures(*pictures))
     assert static_text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
-    await until(pilot, lambda: "4 × 40 pixels" in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "4 × 40 pixels" in status(pilot))
     await pilot.press("right", "left")
-    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
-    await pilot.press("ctrl+s")
-    await pilot.press("enter")
-    await until(
-        pilot,
-        lambda: (
-            (tmp_path / "cell-2-1.png").exists()
-            and "Saved to" in static_text(pilot, "#viewing-status")
-        ),
-    )
+    await until(pilot, lambda: "20 × 10 pixels" in status(pilot))
+    await pilot.press("ctrl+s", "enter")
+    await until(pilot, lambda: "Saved to" in status(pilot))
     assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0])
 
 
@@ -207,11 +192,9 @@ async def test_a_picture_opens_in_the_systems_viewer(
 ) -> None:
     picture = png(20, 10)
     await opened(pilot, show_pictures(picture))
-    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "20 × 10 pixels" in status(pilot))
     await pilot.press("o")
-    await until(
-        pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
-    )
+    await until(pilot, lambda: desktop.exists() and "Opened as" in status(pilot))
     [path] = map(Path, desktop.read_text().split())
     assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture))
 
@@ -226,42 +209,28 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     await opened(pilot, show_pictures(png(20, 10)))
-    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "20 × 10 pixels" in status(pilot))
     await pilot.press("o")
-    await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "Ctrl+S saves it" in status(pilot))
     assert not desktop.exists()
 
 
 async def test_damaged_picture_is_reported(show_pictures: ShowPictures, pilot: Pilot[None]) -> None:
     await pilot.app.push_screen(show_pictures("QUJD"))
-    await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
+    await until(pilot, lambda: "damaged" in status(pilot))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = "".join(f"{number}\n" for number in range(5_000))
-    about = {"status": "ok", "duration": 0.1}
     records = [
-        made(tags.USER_REPL_IN, "plot()", {"cell": 1, "party": "you"}, 1.0),
-        made(tags.DISPLAY, "<Figure>\n", {"cell": 1, "mime": "image/png", "data": png(8, 8)}, 1.0),
-        made(
-            tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0
-        ),
-        made(tags.USER_REPL_IN, "count()", {"cell": 2, "party": "you"}, 1.0),
-        made(
-            tags.USER_REPL_OUT,
-            printed,
-            {"cell": 2, **about, "kinds": [["stdout", len(printed)]]},
-            1.0,
-        ),
-        made(tags.USER_REPL_IN, "x = 1", {"cell": 3, "party": "you"}, 1.0),
-        made(tags.USER_REPL_OUT, "", {"cell": 3, **about, "kinds": []}, 1.0),
+        *display_cell(1, "plot()", {"mime": "image/png", "data": png(8, 8)}),
+        *cell(2, "count()", printed, kinds=[["stdout", len(printed)]]),
+        *cell(3, "x = 1", ""),
     ]
-    async with make_app(*records).run_test(size=(120, 40)) as pilot:
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        await drawn(pilot)
+    app = make_app(*records)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(app.session, "output", lambda cell: printed if cell == 2 else None)
         pane = app.query_one(TranscriptPane)
         pane.focus()
@@ -272,20 +241,15 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         pane.marker.entry = pane.viewport.transcript._cells[2]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PagerScreen))
-        await until(
-            pilot,
-            lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content),
-        )
+        await until(pilot, lambda: "5,000 lines" in static_text(pilot, "#output-title"))
         await pilot.press("q")
         pane.marker.entry = pane.viewport.transcript._cells[1]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
 
 
-FRAME_SIZE = (100, 30)
-
-
-def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
+def records(lib: Path, *, deep: int = 0, **more: Any) -> list[Record]:
+    """A cell with a function, and one that fails in it. more: fields of its last record."""
     frames: list[tuple[str, int, str]] = [
         ("In [2]", 2, "<module>"),
         ("In [1]", 3, "f"),
@@ -297,29 +261,15 @@ def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
         text += [f'  File "{file}", line {line}, in {function}', "    some source"]
     text.append('ZeroDivisionError: division by zero, as in\n  File "/etc/passwd", line 1, in root')
     output = "\n".join(text) + "\n"
-    whole = output.split("\n")
-    frame_rows = [[*frame, len(whole) - 2 - 2 * number] for number, frame in enumerate(frames)]
-    about: dict[str, Any] = {
+    last = output.count("\n") - 1
+    failed: dict[str, Any] = {
         "status": "error",
-        "duration": 0.1,
-        "kinds": [["stdout", len(printed)], ["traceback", len(output)]],
-        "frames": frame_rows,
+        "kinds": [["traceback", len(output)]],
+        "frames": [[*frame, last - 2 * number] for number, frame in enumerate(frames)],
     }
     return [
-        made(
-            tags.USER_REPL_IN,
-            "import lib\ndef f():\n    lib.divide(1, 0)",
-            {"cell": 1, "party": "you"},
-            1.0,
-        ),
-        made(
-            tags.USER_REPL_OUT,
-            "",
-            {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []},
-            1.0,
-        ),
-        made(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
-        made(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
+        *cell(1, "import lib\ndef f():\n    lib.divide(1, 0)", ""),
+        *cell(2, "x = 1\nf()", output, **failed | more),
     ]
 
 
@@ -330,18 +280,27 @@ def lib(tmp_path: Path) -> Path:
     return file
 
 
-async def shown(pilot: Pilot[int]) -> TranscriptPane:
-    await drawn(pilot)
-    pane = pilot.app.query_one(TranscriptPane)
-    pane.focus()
-    await pilot.pause()
-    return pane
+def pane_of(pilot: Pilot[int]) -> TranscriptPane:
+    return pilot.app.query_one(TranscriptPane)
+
+
+@asynccontextmanager
+async def in_transcript(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with showing(app, (100, 30)) as pilot:
+        pane_of(pilot).focus()
+        await pilot.pause()
+        yield pilot
 
 
 @pytest.fixture
 async def frames(make_app: MakeApp, lib: Path) -> AsyncIterator[Pilot[int]]:
-    async with make_app(*records(lib)).run_test(size=FRAME_SIZE) as pilot:
+    async with in_transcript(make_app(*records(lib))) as pilot:
         yield pilot
+
+
+async def open_frames(pilot: Pilot[int], *keys: str) -> None:
+    await pilot.press(*keys)
+    await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
 
 
 def screen(pilot: Pilot[int]) -> FramesScreen:
@@ -350,7 +309,7 @@ def screen(pilot: Pilot[int]) -> FramesScreen:
 
 
 def title(pilot: Pilot[int]) -> str:
-    return str(screen(pilot).query_one("#output-title", Static).content)
+    return static_text(pilot, "#output-title")
 
 
 def marked(pilot: Pilot[int]) -> list[str]:
@@ -362,49 +321,44 @@ def marked(pilot: Pilot[int]) -> list[str]:
 async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
     make_app: MakeApp, lib: Path, deep: int, key: str
 ) -> None:
-    async with make_app(*records(lib, deep=deep)).run_test(size=FRAME_SIZE) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", key)
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+    async with in_transcript(make_app(*records(lib, deep=deep))) as pilot:
+        await open_frames(pilot, "enter", key)
         await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
         assert title(pilot) == f"Error of cell 2  ·  line 2 of {lib}"
-        heading = str(screen(pilot).query_one(".exception", Static).content)
+        heading = static_text(pilot, ".exception")
         assert heading.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
         await pilot.press("v")
         assert isinstance(pilot.app.focused, TreeView)
-        await until(
-            pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text
-        )
+        tree = screen(pilot).query_one(TreeView)
+        await until(pilot, lambda: "kernel" in tree.render_line(0).text)
         await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
         assert title(pilot) == "Error of cell 2  ·  line 3 of In [1]"
         await pilot.press("home")
-        await until(
-            pilot, lambda: "f()" in "\n".join(marked(pilot)) and "line 2 of In [2]" in title(pilot)
-        )
+        await until(pilot, lambda: "f()" in "\n".join(marked(pilot)))
+        await until(pilot, lambda: "line 2 of In [2]" in title(pilot))
         await pilot.press("enter", "escape", "escape")
         assert len(pilot.app.screen_stack) == 1
 
 
 async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> None:
-    pane = await shown(frames)
-    rows = [pane.render_line(y).text for y in range(pane.size.height)]
+    pane = pane_of(frames)
+    rows = shown(pane)
     forged = next(y for y, row in enumerate(rows) if "/etc/passwd" in row)
     await frames.click(pane, (10, forged))
     await frames.pause()
     assert len(frames.app.screen_stack) == 1
-    await frames.click(
-        pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row))
-    )
+    real = next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row)
+    await frames.click(pane, (10, real))
     await until(frames, lambda: isinstance(frames.app.screen, FramesScreen))
     await until(frames, lambda: "lib.divide(1, 0)" in "\n".join(marked(frames)))
 
 
 async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:
-    pane = await shown(frames)
-    y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
-    # As the terminal tells it: Pilot's own mouse makes no click of this.
+    pane = pane_of(frames)
+    y = next(y for y, row in enumerate(shown(pane)) if '"In [1]", line 3' in row)
+    # Events as a terminal sends them, because Pilot's mouse would not make a click of them.
     for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
         position = (pane.region.x + x, pane.region.y + y)
         frames.app.post_message(kind(None, *position, 0, 0, 1, False, False, False, *position))
@@ -417,10 +371,8 @@ async def test_dragging_over_a_frame_selects_it(frames: Pilot[int]) -> None:
 async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Path) -> None:
     error_records = records(lib)
     lib.write_text("x")
-    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+    async with in_transcript(make_app(*error_records)) as pilot:
+        await open_frames(pilot, "enter", "enter")
         await reads(pilot, "The source has changed: it has no line 2 now.")
         await pilot.press("up")
         lib.unlink()
@@ -430,17 +382,9 @@ async def test_missing_or_shortened_file_is_reported(make_app: MakeApp, lib: Pat
 
 async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
     hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
-    error_records = records(tmp_path / "lib.py")
     frames = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
-    error_records[-1] = made(
-        tags.USER_REPL_OUT,
-        error_records[-1].text,
-        {**error_records[-1].attrs, "frames": frames},
-        1.0,
-    )
-    async with make_app(*error_records).run_test(size=FRAME_SIZE) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", "o", "home")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+    app = make_app(*records(tmp_path / "lib.py", frames=frames))
+    async with in_transcript(app) as pilot:
+        await open_frames(pilot, "enter", "o", "home")
         await reads(pilot, "cannot be read")
         assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")

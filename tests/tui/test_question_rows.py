@@ -1,4 +1,4 @@
-"""Lines that code asks for, and inputs that wait."""
+"""Rows for the lines that code reads, and for queued inputs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
 from tests import tags
-from tests.tui.editor_app import SIZE, EditorApp, actions, app_of, press_at_once, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    actions,
+    app_of,
+    press_at_once,
+    static_text,
+    text_of,
+    until,
+    write,
+)
 
 
 @pytest.fixture
@@ -26,12 +36,16 @@ def input_row_of(pilot: Pilot[None]) -> InputRow:
     return pilot.app.query_one(InputRow)
 
 
+def drawn_line(pilot: Pilot[None]) -> str:
+    return line_of(pilot).render_line(0).text
+
+
 def line_of(pilot: Pilot[None]) -> Input:
     return pilot.app.query_one("#input-line", Input)
 
 
 def prompt(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#input-prompt", Static).content)
+    return static_text(pilot, "#input-prompt")
 
 
 async def ask(
@@ -71,16 +85,16 @@ async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> Non
 async def test_password_is_not_drawn_and_other_text_is(pilot: Pilot[None]) -> None:
     await ask(pilot, password=True)
     await write(pilot, "secret")
-    drawn = "".join(segment.text for segment in line_of(pilot).render_line(0))
-    assert ("secret" in drawn, "••••••" in drawn) == (False, True)
+    assert "secret" not in drawn_line(pilot)
+    assert "••••••" in drawn_line(pilot)
     await pilot.press("enter")
     assert actions(pilot) == [("answered", "1", "secret")]
     await ask(pilot, request="2")
     await write(pilot, "open")
-    assert "open" in "".join(segment.text for segment in line_of(pilot).render_line(0))
+    assert "open" in drawn_line(pilot)
 
 
-async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> None:
+async def test_a_draft_has_the_focus_until_it_is_submitted(pilot: Pilot[None]) -> None:
     await write(pilot, "half")
     await ask(pilot)
     assert line_of(pilot).placeholder.startswith("empty the editor")
@@ -91,25 +105,16 @@ async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> N
     assert actions(pilot)[-1] == ("answered", "1", "Ada")
 
 
-async def test_cancelled_request_closes_the_row(pilot: Pilot[None]) -> None:
-    await ask(pilot)
+@pytest.mark.parametrize("password", [False, True])
+async def test_text_of_a_cancelled_request_goes_to_the_editor_but_no_password(
+    pilot: Pilot[None], password: bool
+) -> None:
+    await ask(pilot, password=password)
+    await write(pilot, "x = 1")
     await end(pilot, state="cancelled")
     assert not input_row_of(pilot).display
     assert app_of(pilot).area.has_focus
-
-
-async def test_text_nobody_requests_any_more_goes_to_the_editor(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "x = 1")
-    await end(pilot, state="cancelled")
-    assert app_of(pilot).editor.text == "x = 1"
-
-
-async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
-    await ask(pilot, password=True)
-    await write(pilot, "secret")
-    await end(pilot, state="cancelled")
-    assert app_of(pilot).editor.is_empty
+    assert text_of(pilot) == ("" if password else "x = 1")
     assert line_of(pilot).value == ""
 
 
@@ -129,9 +134,7 @@ async def test_text_typed_between_two_requests_is_for_the_second(pilot: Pilot[No
 
 
 @pytest.mark.usefixtures("lingering")
-async def test_line_entered_before_the_request_is_the_answer(
-    pilot: Pilot[None],
-) -> None:
+async def test_line_entered_before_the_request_is_the_answer(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
     assert actions(pilot) == [("answered", "1", "ok")]
@@ -152,13 +155,11 @@ async def test_text_typed_once_the_kernel_is_idle_goes_to_the_editor(pilot: Pilo
     assert actions(pilot) == [("answered", "1", "ok"), ("submitted", "python", "1")]
 
 
-async def test_unrequested_lines_go_to_the_editor_and_do_not_run(
-    pilot: Pilot[None],
-) -> None:
+async def test_unrequested_lines_go_to_the_editor_and_do_not_run(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")
     await until(pilot, lambda: not input_row_of(pilot).display)
-    await until(pilot, lambda: app_of(pilot).editor.text == "two\nthr")
+    await until(pilot, lambda: text_of(pilot) == "two\nthr")
     assert actions(pilot) == [("answered", "1", "ok")]
 
 
@@ -168,8 +169,8 @@ async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -
     assert prompt(pilot) == "first?"
     await write(pilot, "a\n")
     assert prompt(pilot) == "second?"
-    await write(pilot, "b\n")
-    assert actions(pilot) == [("answered", "1", "a"), ("answered", "2", "b")]
+    await write(pilot, "\n")
+    assert actions(pilot) == [("answered", "1", "a"), ("answered", "2", "")]
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,8 @@ def lines(pilot: Pilot[None]) -> list[str]:
 
 
 async def queue(pilot: Pilot[None], *codes: str, mode: str = "python") -> None:
-    app_of(pilot).fold(
-        tags.QUEUE,
-        items=[{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)],
-    )
+    items = [{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)]
+    app_of(pilot).fold(tags.QUEUE, items=items)
     await pilot.pause()
 
 
@@ -230,15 +229,7 @@ async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[No
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await queue(pilot, *"abcdef")
     queue_row_of(pilot).focus()
-    await pilot.press(
-        "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
-    )
+    await pilot.press("up", *["down"] * 7, "up", "backspace")
     assert actions(pilot) == [("cancelled", 5)]
     assert [line.split("❯")[1].strip(" ✕") for line in lines(pilot)] == ["b", "c", "d", "e"]
     assert queue_row_of(pilot).size.height == 4
-
-
-async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("enter")
-    assert actions(pilot) == [("answered", "1", "")]

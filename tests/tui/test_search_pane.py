@@ -273,9 +273,9 @@ async def test_timer_runs_only_during_work() -> None:
     async with searching() as (app, _):
         records = done()
         app.pane.fold(records[:200])
-        assert app.pane._ticking is not None
+        assert app.pane._auto_refresh_timer is not None
         app.pane.fold(records[200:])
-        assert app.pane._ticking is None
+        assert app.pane._auto_refresh_timer is None
 
 
 Search = Callable[[], list[Record]]

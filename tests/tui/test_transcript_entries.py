@@ -1,11 +1,10 @@
-"""Entries with marks of their own: figures in an answer, and hidden entries."""
+"""Figures that are marked in an answer, and hidden entries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
-from rich.style import Style
 from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
@@ -13,14 +12,15 @@ from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette, role_variables
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette
 from mahtab_tui.tui.transcript.layout import WordsRows
 from tests import tags
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.test_transcript_pane import SESSION, past_record
-from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, focused, record, shown
+from tests.tui.transcript_app import SIZE, answer_stream, cell, cells, focused, record, shown
+from tests.unit.transcripts import palette_of
 
-# Figures in an answer: those that nobody computed are marked and named.
+# Figures in an answer that no code computed are marked and named.
 
 ANSWER = 'Of 406 cars, **8** have it; `USA` and "Japan" too. It is 10.'
 FIGURES = (
@@ -30,17 +30,7 @@ FIGURES = (
     AnswerFigure('"Japan"', False),
     AnswerFigure("10", False),
 )
-PALETTES = [
-    Palette.of(
-        {
-            **role_variables(theme),
-            "foreground": theme.foreground or "",
-            "surface": theme.surface or "",
-            "panel": theme.panel or "",
-        }
-    )
-    for theme in (MAHTAB, MAHTAB_DAY)
-]
+PALETTES = [palette_of(theme) for theme in (MAHTAB, MAHTAB_DAY)]
 
 
 def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> Record:
@@ -50,34 +40,30 @@ def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> R
 def rows_of(
     text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
 ) -> WordsRows:
-    rows = WordsRows(
-        Words(author="demo", source=text, named=False, figures=figures), width, palette
-    )
+    words = Words(author="demo", source=text, named=False, figures=figures)
+    rows = WordsRows(words, width, palette)
     rows.update()
     return rows
 
 
-def pieces(rows: WordsRows) -> list[tuple[str, Style]]:
-    return [span for row in rows for span in row.spans]
+def underlined(rows: WordsRows) -> list[tuple[str, object]]:
+    """Underlined pieces and their colours."""
+    spans = [span for row in rows for span in row.spans]
+    return [(text, style.color) for text, style in spans if style.underline]
 
 
 @pytest.mark.parametrize("palette", PALETTES, ids=["night", "day"])
-def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
-    palette: Palette,
-) -> None:
+def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(palette: Palette) -> None:
     rows = rows_of(ANSWER, FIGURES, palette)
     assert [row.text for row in rows] == [
         'Of 406 cars, 8 have it; USA and "Japan" too. It is 10.',
         'not computed: "Japan", 10',
     ]
-    assert [(text, style.color) for text, style in pieces(rows) if style.underline] == [
-        ('"Japan"', palette.muted.color),
-        ("10", palette.muted.color),
-    ]
+    assert underlined(rows) == [('"Japan"', palette.muted.color), ("10", palette.muted.color)]
 
 
 @pytest.mark.parametrize(
-    ("text", "underlined"),
+    ("text", "marked"),
     [
         ("10 of df10, cell 10, v10, 100 and 10.5", ["10"]),
         ("| n | name |\n| -: | --- |\n| 10 | *10* |", ["10", "10"]),
@@ -87,25 +73,17 @@ def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(
         ("\x1b[31m10\x1b[0m [bold]10[/bold] <b>10</b>", ["10", "10", "10"]),
     ],
 )
-def test_figures_are_marked_where_they_are_drawn(text: str, underlined: list[str]) -> None:
+def test_figures_are_marked_where_they_are_drawn(text: str, marked: list[str]) -> None:
     figures = (AnswerFigure("10", False), AnswerFigure("`10`", False))
-    rows = rows_of(text, figures)
-    drawn = [
-        text
-        for text, style in pieces(rows)
-        if style.underline and style.color == PALETTES[0].muted.color
-    ]
-    assert [text for text in drawn if "http" not in text] == underlined
+    drawn, muted = underlined(rows_of(text, figures)), PALETTES[0].muted.color
+    assert [text for text, color in drawn if color == muted and "http" not in text] == marked
 
 
 def test_figure_may_wrap_and_the_line_of_names_is_cut() -> None:
     figures = (AnswerFigure('"a very\x1b[2J long name"', False), AnswerFigure("1,234", False))
     rows = rows_of('It is "a very\x1b[2J long name" of 1,234.', figures, width=16)
-    assert [row.text for row in rows][-1] == 'not computed: "…'
-    assert (
-        "".join(text for text, style in pieces(rows) if style.underline)
-        == '"a very long name"1,234'
-    )
+    assert rows[-1].text == 'not computed: "…'
+    assert "".join(text for text, _ in underlined(rows)) == '"a very long name"1,234'
     assert max(len(row.text) for row in rows) <= 16
 
 
@@ -131,12 +109,8 @@ async def test_menu_leads_to_the_cells() -> None:
     async with focused(app) as pilot:
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
-        titles = [
-            command.title
-            for command in app.screen.commands
-            if command.id.startswith("entry-figure")
-        ]
-        assert titles == [
+        commands = [each for each in app.screen.commands if each.id.startswith("entry-figure")]
+        assert [command.title for command in commands] == [
             "Go to where 8 comes from (cell 2)",
             "Go to where `USA` comes from (cell 1)",
         ]
@@ -156,12 +130,9 @@ async def test_menu_shows_a_figure_without_its_control_characters() -> None:
 
 
 async def test_text_around_code_names_its_own_figures() -> None:
-    parts = answer(
-        "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.",
-        (AnswerFigure("10", False), AnswerFigure("12", False)),
-    )
-    stream = records.AssistantChatStream("Here are 10.", turn=1, step=0, party="demo")
-    app = KeysApp([stream, parts])
+    text = "Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12."
+    figures = (AnswerFigure("10", False), AnswerFigure("12", False))
+    app = KeysApp([answer_stream("Here are 10."), answer(text, figures)])
     async with app.run_test(size=SIZE):
         assert [line.strip(" ▌") for line in shown(app.pane) if "not computed" in line] == [
             "not computed: 10",
@@ -176,76 +147,50 @@ async def test_text_around_code_names_its_own_figures() -> None:
 
 async def test_streamed_text_is_marked_when_the_answer_is_complete() -> None:
     words = "Here are 10.\n\nThen 10."
-    app = KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")])
+    app = KeysApp([answer_stream(words)])
     async with app.run_test(size=SIZE):
 
-        def underlined() -> list[str]:
-            return [
-                text
-                for y in range(SIZE[1] - 4)
-                for text, style, _ in app.pane.render_line(y)
-                if style is not None and style.underline
-            ]
+        def marks() -> list[str]:
+            segments = [segment for y in range(SIZE[1] - 4) for segment in app.pane.render_line(y)]
+            return [text for text, style, _ in segments if style is not None and style.underline]
 
-        assert underlined() == []
+        assert marks() == []
         app.pane.fold([answer(words, (AnswerFigure("10", False),))])
-        assert underlined() == ["10", "10"]
+        assert marks() == ["10", "10"]
 
 
-# Entries that the person takes out of the model's conversation, in the transcript.
-
-HIDDEN_NOTE = "hidden from the model"
-
-
-class EchoApp(KeysApp):
-    """Tells the pane what it asks for, as the bus would."""
-
-    def __init__(self, records: Sequence[Record] = ()) -> None:
-        super().__init__(records)
-        self.port = EchoPort(self)
-
-
-class EchoPort(NotedPort):
-    def __init__(self, app: EchoApp) -> None:
-        super().__init__()
-        self._pane_app = app
-
-    def hide(self, entry: str, hidden: bool) -> None:
-        super().hide(entry, hidden)
-        self._pane_app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
+# Entries that the user hides from the model.
 
 
 def lines(app: KeysApp) -> list[str]:
-    return [app.pane.render_line(y).text.rstrip() for y in range(1, app.pane.size.height)]
+    return shown(app.pane)[1:]
 
 
 async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
-    app = EchoApp(conversation())
+    app = KeysApp(conversation())
     async with focused(app) as pilot:
         await press(pilot, *["up"] * 4)
         before = lines(app)
         await press(pilot, "enter", "m")
         assert app.calls == [("hide", "question 1", True)]
-        (hidden_line,) = [line for line in lines(app) if HIDDEN_NOTE in line]
+        app.pane.fold([record(tags.HIDE, entry="question 1", hidden=True)])
+        (hidden_line,) = [line for line in lines(app) if "hidden from the model" in line]
         assert "what is x?" in hidden_line
         await press(pilot, "enter", "m")
         assert app.calls[-1] == ("hide", "question 1", False)
+        app.pane.fold([record(tags.HIDE, entry="question 1", hidden=False)])
         assert lines(app) == before
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
     replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
-    app = EchoApp([*conversation(), replaced])
+    app = KeysApp([*conversation(), replaced])
     async with focused(app) as pilot:
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
         first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
-        bars = [
-            segment.style
-            for y in range(first, app.pane.size.height)
-            for segment in app.pane.render_line(y)
-            if segment.text == BAR
-        ]
+        rows = [app.pane.render_line(y) for y in range(first, app.pane.size.height)]
+        bars = [segment.style for row in rows for segment in row if segment.text == BAR]
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")

@@ -1,4 +1,4 @@
-"""The transcript by keys: its entries, what can be done with one, and searching."""
+"""The transcript by keys: walking entries, their menu, and searching."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import FindRow
@@ -15,7 +15,18 @@ from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
-from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, focused, record, shown
+from tests.tui.editor_app import static_text
+from tests.tui.transcript_app import (
+    SIZE,
+    PaneApp,
+    cell,
+    cells,
+    display_cell,
+    focused,
+    output_stream,
+    record,
+    shown,
+)
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
 
@@ -76,19 +87,9 @@ async def test_arrow_keys_walk_all_entries_except_notices() -> None:
         app.pane.focus()
         await pilot.pause()
         assert marked(app) == "second = 2"
-        seen = [marked(app)]
-        for _ in range(6):
+        for above in ("Then:", "first = 1", "I look.", "what is x?", "x = 1", "x = 1"):
             await press(pilot, "up")
-            seen.append(marked(app))
-        assert seen == [
-            "second = 2",
-            "Then:",
-            "first = 1",
-            "I look.",
-            "what is x?",
-            "x = 1",
-            "x = 1",
-        ]
+            assert marked(app) == above
         assert mark_rows(app)
         await press(pilot, "down")
         assert marked(app) == "what is x?"
@@ -177,17 +178,14 @@ async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> 
     app = KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)])
     async with focused(app) as pilot:
         await press(pilot, "up")
-        before, height = (
-            [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
-            app.pane.virtual_size.height,
-        )
+        before, height = shown(app.pane)[1:], app.pane.virtual_size.height
         await press(pilot, "space")
-        folded = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)]
-        assert any("rows collapsed" in line for line in folded)
-        assert not any("line_7" in line for line in folded)
+        folded = "\n".join(shown(app.pane))
+        assert "rows collapsed" in folded
+        assert "line_7" not in folded
         assert app.pane.virtual_size.height < height
         await press(pilot, "space")
-        assert [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)] == before
+        assert shown(app.pane)[1:] == before
 
 
 async def test_click_marks_the_entry_under_it() -> None:
@@ -206,20 +204,10 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
     traceback = "".join(
         ["Traceback (most recent call last):\n", *frames, "ValueError: no\nHint: try it\n"]
     )
-    records = [
-        record(tags.USER_REPL_IN, "run()", cell=7, party="you"),
-        record(
-            tags.USER_REPL_OUT,
-            traceback,
-            cell=7,
-            status="error",
-            duration=0.1,
-            kinds=[["traceback", len(traceback)]],
-        ),
-    ]
-    app = KeysApp(records)
+    failed = {"status": "error", "kinds": [["traceback", len(traceback)]]}
+    app = KeysApp(cell(7, "run()", traceback, **failed))
     async with app.run_test(size=(70, 20)) as pilot:
-        seen = [app.pane.render_line(y).text.strip(" ▌") for y in range(app.pane.size.height)]
+        seen = [line.strip(" ▌") for line in shown(app.pane)]
         error = seen.index("ValueError: no")
         assert seen[error + 1 : error + 3] == [
             "Hint: try it",
@@ -236,10 +224,7 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
 
 
 async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
-    failed = [
-        record(tags.USER_REPL_IN, "run()", cell=7),
-        record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
-    ]
+    failed = cell(7, "run()", "ValueError: no\n", status="error")
     app = KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)])
     async with focused(app) as pilot:
         await press(pilot, "enter", "x", "enter")
@@ -247,21 +232,8 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
 
 
 async def test_only_cells_offer_questions_about_their_pictures() -> None:
-    shown = "<Figure>\n"
-    records = [
-        *cell(1, "x = 1", "printed\n"),
-        record(tags.USER_REPL_IN, "plt.show()", cell=7, party="you"),
-        record(tags.DISPLAY, shown, cell=7, mime="image/png", data="AAAA"),
-        record(
-            tags.USER_REPL_OUT,
-            shown,
-            cell=7,
-            status="ok",
-            duration=0.1,
-            kinds=[["display", len(shown)]],
-        ),
-    ]
-    app = KeysApp(records)
+    figure = {"mime": "image/png", "data": "AAAA"}
+    app = KeysApp([*cell(1, "x = 1", "printed\n"), *display_cell(7, "plt.show()", figure)])
     async with focused(app) as pilot:
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
@@ -273,50 +245,35 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
 
 
 async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
-    html = (
-        "<table><tr><th></th>"
-        + "".join(f"<th>column{number}</th>" for number in range(30))
-        + "</tr><tr><th>0</th>"
-        + "<td>1</td>" * 30
-        + "</tr></table>"
-    )
-    records = [
-        record(tags.USER_REPL_IN, "df.head()", cell=7, party="you"),
-        record(tags.DISPLAY, "df\n", cell=7, mime="text/html", data=html, value="0123456789abcdef"),
-        record(
-            tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]
-        ),
-    ]
-    app = KeysApp(records)
-    async with app.run_test(size=SIZE) as pilot:
-
-        def seen() -> list[str]:
-            return shown(app.pane)
-
-        app.pane.focus()
+    columns = "".join(f"<th>column{number}</th>" for number in range(30))
+    row = f"<tr><th>0</th>{'<td>1</td>' * 30}</tr>"
+    html = f"<table><tr><th></th>{columns}</tr>{row}</table>"
+    value = "0123456789abcdef"
+    app = KeysApp(display_cell(7, "df.head()", {"mime": "text/html", "data": html, "value": value}))
+    async with focused(app) as pilot:
         await press(pilot, "right", "right")
-        (y,) = (y for y, line in enumerate(seen()) if "column2 " in line and "column1 " not in line)
+        lines = enumerate(shown(app.pane))
+        (y,) = (y for y, line in lines if "column2 " in line and "column1 " not in line)
         await press(pilot, "left", "left", "left")
-        assert "column0" in seen()[y]
+        assert "column0" in shown(app.pane)[y]
         await press(pilot, "enter", "o")
-        assert app.calls == [("value", "0123456789abcdef")]
+        assert app.calls == [("value", value)]
         await pilot.click(TranscriptPane, offset=(12, y))
-        assert app.calls == [("value", "0123456789abcdef")] * 2
+        assert app.calls == [("value", value)] * 2
 
 
-def count_text(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#find-count", Static).content)
-
-
-async def find(pilot: Pilot[None], words: str) -> str:
+async def find(pilot: Pilot[None], words: str = "") -> str:
     pilot.app.query_one(FindRow).open()
     await press(pilot, *words)
     return count_text(pilot)
 
 
+def count_text(pilot: Pilot[None]) -> str:
+    return static_text(pilot, "#find-count")
+
+
 async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
-    late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
-    app = KeysApp([*cell(1, "start()"), late])
+    app = KeysApp([*cell(1, "start()"), output_stream("from a thread\n", 1, late=True)])
     async with focused(app) as pilot:
         await press(pilot, "enter", "Y")
         assert app.calls == [("copy", "output 1\nfrom a thread")]
@@ -324,24 +281,21 @@ async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
 
 
 async def test_search_counts_all_matches_starts_at_the_end_and_continues_by_keys() -> None:
-    records = [
-        one
-        for number in range(1, 60)
-        for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")
-    ]
-    app = KeysApp(records)
+    outputs = ["straw\n" if number % 2 else "" for number in range(1, 60)]
+    cells = [cell(n, f"name_{n} = 'Straw'", output) for n, output in enumerate(outputs, 1)]
+    app = KeysApp([record for records in cells for record in records])
     async with app.run_test(size=SIZE) as pilot:
-        assert await find(pilot, "straw") == f"{59 + 30} of {59 + 30}"
+        assert await find(pilot, "straw") == "89 of 89"
         assert marked(app) == "name_59 = 'Straw'"
         await press(pilot, "up", "up")
         assert marked(app) == "name_58 = 'Straw'"
         await press(pilot, "up")
         assert marked(app) == "name_57 = 'Straw'"
-        assert any("straw" in app.pane.render_line(y).text for y in range(SIZE[1]))
+        assert "straw" in "\n".join(shown(app.pane))
         await press(pilot, "down", "down", "down", "enter", "escape")
         assert app.pane.has_focus
         assert marked(app) == "name_1 = 'Straw'"
-        assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
+        assert "name_1 " in "\n".join(shown(app.pane))
 
 
 async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() -> None:
@@ -349,13 +303,8 @@ async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() 
     async with app.run_test(size=SIZE) as pilot:
 
         def marks() -> list[str]:
-            strips = [app.pane.render_line(y) for y in range(app.pane.size.height)]
-            return [
-                segment.text
-                for strip in strips
-                for segment in strip
-                if segment.style is not None and segment.style.reverse
-            ]
+            segments = [segment for y in range(SIZE[1] - 3) for segment in app.pane.render_line(y)]
+            return [text for text, style, _ in segments if style is not None and style.reverse]
 
         await find(pilot, "straw")
         assert marks() == ["straw"]
@@ -367,28 +316,13 @@ async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() 
 
 
 async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
-    records = [
-        record(tags.USER_REPL_IN, "run()", cell=1, party="you"),
-        record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout"),
-    ]
-    app = KeysApp(records)
+    app = KeysApp([*cell(1, "run()")[:1], output_stream("straw\n", 1)])
     async with app.run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == "1 of 1"
-        app.pane.fold(
-            [
-                record(
-                    tags.USER_REPL_OUT_STREAM,
-                    "a straw\n\x1b]52;c;straw\x07Straw\n",
-                    cell=1,
-                    kind="stdout",
-                ),
-                *cell(2, "straw"),
-            ]
-        )
+        more = output_stream("a straw\n\x1b]52;c;straw\x07Straw\n", 1)
+        app.pane.fold([more, *cell(2, "straw")])
         await press(pilot, "escape")
-        app.query_one(FindRow).open()
-        await pilot.pause()
-        assert count_text(pilot) == "4 of 4"
+        assert await find(pilot) == "4 of 4"
         await press(pilot, "up")
         assert count_text(pilot) == "3 of 4"
         app.pane.clear()

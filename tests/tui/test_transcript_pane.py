@@ -19,7 +19,20 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, focused, record, shown, top_text
+from tests.tui.transcript_app import (
+    SIZE,
+    PaneApp,
+    answer_stream,
+    cell,
+    cells,
+    display_cell,
+    focused,
+    output_stream,
+    record,
+    shown,
+    shown_app,
+    top_text,
+)
 
 
 async def press_on(
@@ -32,26 +45,21 @@ async def press_on(
 
 async def test_a_cell_is_drawn_with_its_bar_header_code_and_output() -> None:
     app = PaneApp(cell(3, "df.shape", "(10, 5)\n"))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app):
         rows = shown(app.pane)
-        assert rows[0] == " TRANSCRIPT"
+        assert rows[:5:2] == [" TRANSCRIPT", " ▌ df.shape", " ▌ (10, 5)"]
         assert rows[1].startswith(" ▌ In 3 · you")
         assert rows[1].endswith("0.10 s")
-        assert rows[2] == " ▌ df.shape"
-        assert rows[4] == " ▌ (10, 5)"
 
 
 async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
     hostile = (
         "你好 👩‍👩‍👧 e\u0301 \u202eabc\x1b]52;c;aGk=\x07\x00\ud800 [/x] [@click=app.quit]x[/]\n"
-        + "w" * 500
-        + "\n"
+        f"{'w' * 500}\n"
     )
-    app = PaneApp(
-        [*cell(1, "x = '[/red]'" * 20, hostile), record(tags.NOTICE, hostile, level="error")]
-    )
-    async with app.run_test(size=SIZE) as pilot:
+    notice = record(tags.NOTICE, hostile, level="error")
+    app = PaneApp([*cell(1, "x = '[/red]'" * 20, hostile), notice])
+    async with shown_app(app) as pilot:
         for width in (60, 20, 7, 100):
             await pilot.resize_terminal(width, 20)
             await pilot.pause()
@@ -65,27 +73,18 @@ async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
 
 async def test_records_for_other_panes_cost_the_transcript_nothing() -> None:
     app = PaneApp(cells(3))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app):
         placed: list[bool] = []
         app.pane._update_scroll = lambda: placed.append(True)  # type: ignore[method-assign]
-        app.pane.fold(
-            [record(tags.RLM_CHAT_STREAM, "words of a search", tree="t", node="1", turn=1)]
-        )
+        app.pane.fold([record(tags.RLM_CHAT_STREAM, "of a search", tree="t", node="1", turn=1)])
         assert not placed
         app.pane.fold(cells(1))
         assert placed
 
 
 async def test_growing_answer_redraws_only_its_end_without_a_layout() -> None:
-    def token(text: str) -> Record:
-        return record(
-            tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0
-        )
-
-    app = PaneApp([*cells(10), token("Some words")])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    app = PaneApp([*cells(10), answer_stream("Some words")])
+    async with shown_app(app) as pilot:
         layouts: list[Screen[object]] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.pane, layouts.append)
         drawn: list[int] = []
@@ -96,11 +95,11 @@ async def test_growing_answer_redraws_only_its_end_without_a_layout() -> None:
             return render_line(y)
 
         app.pane.render_line = counted  # type: ignore[method-assign]
-        app.pane.fold([token(" and more")])
+        app.pane.fold([answer_stream(" and more")])
         await pilot.pause()
         assert set(drawn) == {SIZE[1] - 4}, "only the row of the words, above the input"
         assert render_line(drawn[0]).text.rstrip().endswith("Some words and more")
-        app.pane.fold([token(f"\n\nparagraph {number}") for number in range(20)])
+        app.pane.fold([answer_stream(f"\n\nparagraph {number}") for number in range(20)])
         await pilot.pause()
         assert app.pane.vertical_scrollbar.window_virtual_size == app.pane.virtual_size.height
         assert shown(app.pane)[-1].endswith("paragraph 19")
@@ -110,16 +109,14 @@ async def test_growing_answer_redraws_only_its_end_without_a_layout() -> None:
 async def test_selected_text_is_copied_without_bars_and_soft_line_breaks() -> None:
     long = "a" * 100
     app = PaneApp(cell(1, "one = 1\ntwo = 2", f"{long}\nend\n"))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         await press_on(pilot, app.pane, (3, 2), (5, 7))
         assert app.screen.get_selected_text() == f"one = 1\ntwo = 2\n\n{long}\nend"
 
 
 async def test_selected_letters_are_visible() -> None:
     app = PaneApp(cell(1, "frame.describe()"))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         for theme in sorted(app.available_themes):
             app.theme = theme
             await press_on(pilot, app.pane, (3, 2), (7, 2))
@@ -132,31 +129,22 @@ async def test_selected_letters_are_visible() -> None:
 
 async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> None:
     app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(10)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         last = app.pane.size.height - 1
         await press_on(pilot, app.pane, (3, last), (8, last))
         assert app.screen.get_selected_text() == "output"
-        app.pane.fold(
-            [
-                record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout"),
-                *cells(5, first=11),
-            ]
-        )
+        app.pane.fold([output_stream("line\n" * 40, 99), *cells(5, first=11)])
         await pilot.pause()
         assert app.screen.get_selected_text() == "output"
 
 
 async def test_one_spinner_turns_while_the_model_works_and_stops_with_its_answer() -> None:
     app = PaneApp(cells(1))
-    async with app.run_test(size=SIZE) as pilot:
+    async with shown_app(app) as pilot:
         app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
         await pilot.pause()
         assert [row for row in shown(app.pane) if "Claude is thinking · 0 s" in row]
-        word = record(
-            tags.ASSISTANT_CHAT_STREAM, "Yes", turn=1, step=0, party="claude", kind="chat", block=0
-        )
-        app.pane.fold([word])
+        app.pane.fold([answer_stream("Yes")])
         await pilot.pause()
         assert shown(app.pane)[6] == " ▌ Claude  Yes"
         assert [row for row in shown(app.pane) if "Claude is writing · 0 s" in row]
@@ -167,8 +155,7 @@ async def test_one_spinner_turns_while_the_model_works_and_stops_with_its_answer
 
 async def test_clearing_empties_the_transcript() -> None:
     app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         app.pane.clear()
         await pilot.pause()
         assert "F1" in "\n".join(shown(app.pane))
@@ -176,7 +163,7 @@ async def test_clearing_empties_the_transcript() -> None:
         assert shown(app.pane)[2] == " ▌ cell_31"
 
 
-# Scroll position of the transcript: at its tail, or where the person has scrolled to.
+# Scroll position of the transcript: at its tail, or where the user has scrolled to.
 
 
 async def test_scrolled_up_transcript_stays() -> None:
@@ -196,34 +183,29 @@ async def test_scrolled_up_transcript_stays() -> None:
 
 async def test_scroll_position_stays_while_entries_above_it_grow() -> None:
     app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
-    async with app.run_test(size=SIZE) as pilot:
+    async with shown_app(app) as pilot:
         app.pane.action_page_up()
         await pilot.pause()
         before = shown(app.pane)
-        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout")])
+        app.pane.fold([output_stream("line\n" * 40, 99)])
         await pilot.pause()
         assert shown(app.pane)[:-1] == before[:-1]
 
 
 async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> None:
     long = "word " * 60
-    records = [
-        each
-        for number in range(1, 20)
-        for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")
-    ]
-    app = PaneApp(records)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    outputs = [f"first {number}\n{long}\nlast {number}\n" for number in range(1, 20)]
+    app = PaneApp([each for n, text in enumerate(outputs, 1) for each in cell(n, output=text)])
+    async with shown_app(app) as pilot:
         pages = [shown(app.pane)[1:]]
         while app.pane.scroll_offset.y:
             app.pane.action_page_up()
             await pilot.pause()
             pages.append(shown(app.pane)[1:])
         tail = [row.strip(" ▌") for row in "\n".join("\n".join(page) for page in pages).split("\n")]
-        for number in range(1, 20):
-            assert f"first {number}" in tail
-            assert f"last {number}" in tail
+        assert {f"{end} {number}" for end in ("first", "last") for number in range(1, 20)} <= {
+            *tail
+        }
         for earlier, later in pairwise(pages):
             if later[0].startswith(" ▌ In 1 ·"):
                 break
@@ -233,8 +215,7 @@ async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> Non
 async def test_top_line_stays_when_the_width_changes() -> None:
     text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
     app = PaneApp(cell(1, output=text))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         app.pane.scroll_to(y=101, animate=False)
         await pilot.pause()
         line = top_text(app.pane).split()[0]
@@ -246,7 +227,7 @@ async def test_top_line_stays_when_the_width_changes() -> None:
 
 async def test_tail_is_still_followed_after_a_resize() -> None:
     app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
+    async with shown_app(app) as pilot:
         for size in ((30, 20), (80, 12), (60, 30)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
@@ -255,15 +236,14 @@ async def test_tail_is_still_followed_after_a_resize() -> None:
 
 async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> None:
     app = PaneApp(cells(5_000))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with shown_app(app) as pilot:
         assert shown(app.pane)[-1] == " ▌ output 5000"
         app.pane.action_scroll_home()
         await pilot.pause()
         assert shown(app.pane)[2] == " ▌ cell_1"
 
 
-# Texts that are read from their beginning, such as help: the transcript shows that, not their end.
+# Texts that are read from their beginning, such as help, are shown from there.
 
 LINES = 100
 
@@ -271,28 +251,17 @@ LINES = 100
 def reading(number: int, code: str, mime: str, *, after: str = "") -> list[Record]:
     """A cell that shows a long text, and prints something after it."""
     text = "".join(f"line {line}\n\n" for line in range(LINES))
-    whole, kinds = text + after, [["display", len(text)], ["stdout", len(after)]]
-    return [
-        record(tags.USER_REPL_IN, code, cell=number, party="you"),
-        record(
-            tags.DISPLAY, text, cell=number, mime=mime, data="" if mime == "text/plain" else text
-        ),
-        record(
-            tags.USER_REPL_OUT,
-            whole,
-            cell=number,
-            status="ok",
-            duration=0.1,
-            kinds=kinds if after else kinds[:1],
-        ),
-    ]
+    kinds = [["display", len(text)], *([["stdout", len(after)]] if after else [])]
+    started, ended = cell(number, code, text + after, kinds=kinds)
+    data = "" if mime == "text/plain" else text
+    return [started, record(tags.DISPLAY, text, cell=number, mime=mime, data=data), ended]
 
 
 @pytest.mark.parametrize("mime", ["text/plain", "text/markdown"])
 @pytest.mark.parametrize("after", ["", "\n"])
 async def test_long_text_is_shown_from_its_start_with_the_code_above(mime: str, after: str) -> None:
     app = PaneApp(cells(10))
-    async with app.run_test(size=SIZE) as pilot:
+    async with shown_app(app) as pilot:
         app.pane.fold(reading(11, "df?", mime, after=after))
         await pilot.pause()
         rows = shown(app.pane)
@@ -360,40 +329,22 @@ def past_record(tag: str, text: str = "", /, **attrs: Any) -> Record:
     return made(tag, text, attrs)
 
 
+TURN = {"turn": 1, "step": 0, "party": "claude"}
+FAILED = {"status": "error", "duration": 0.002, "kinds": [["traceback", len(TRACEBACK)]]}
+READ = 'df = pd.read_csv("sales.csv")\ndf.shape'
+SHAPE, DAYS = "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", "day\n2026-03-14    48211.50\n"
+NOTICE = "The conversation is back; the namespace is not: run again what you need."
 SESSION = [
     past_record(tags.USER_REPL_IN, "1 / 0", cell=1, party="you"),
-    past_record(
-        tags.USER_REPL_OUT,
-        TRACEBACK,
-        cell=1,
-        status="error",
-        duration=0.002,
-        kinds=[["traceback", len(TRACEBACK)]],
-    ),
-    past_record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you"),
-    past_record(
-        tags.USER_REPL_OUT, "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", cell=3, status="ok", duration=0.08
-    ),
+    past_record(tags.USER_REPL_OUT, TRACEBACK, cell=1, **FAILED),
+    past_record(tags.USER_REPL_IN, READ, cell=3, party="you"),
+    past_record(tags.USER_REPL_OUT, SHAPE, cell=3, status="ok", duration=0.08),
     past_record(tags.USER_CHAT, "which days are outliers, and why?", turn=1),
-    past_record(tags.ASSISTANT_CHAT, ANSWER, turn=1, step=0, party="claude"),
-    past_record(
-        tags.ASSISTANT_REPL_IN,
-        "outliers = daily[z.abs() > 3]",
-        cell=4,
-        turn=1,
-        step=0,
-        block=0,
-        party="claude",
-    ),
-    past_record(
-        tags.ASSISTANT_REPL_OUT, "day\n2026-03-14    48211.50\n", cell=4, status="ok", duration=0.21
-    ),
+    past_record(tags.ASSISTANT_CHAT, ANSWER, **TURN),
+    past_record(tags.ASSISTANT_REPL_IN, "outliers = daily[z.abs() > 3]", cell=4, block=0, **TURN),
+    past_record(tags.ASSISTANT_REPL_OUT, DAYS, cell=4, status="ok", duration=0.21),
     past_record(tags.NAMESPACE, cell=4, party="claude", changes=CHANGES),
-    past_record(
-        tags.NOTICE,
-        "The conversation is back; the namespace is not: run again what you need.",
-        level="info",
-    ),
+    past_record(tags.NOTICE, NOTICE, level="info"),
 ]
 
 
@@ -424,25 +375,13 @@ def test_displays_snapshot(snap_compare: Callable[..., bool]) -> None:
         for line in range(4)
     )
     frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
-    displays = [
-        ("text/html", frame),
-        ("text/markdown", "## Found\n\n- *one*\n- `two`"),
-        ("image/png", _gradient()),
-    ]
-    records = [past_record(tags.USER_REPL_IN, "display(df, words, figure)", cell=1, party="you")]
-    records += [
-        past_record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in displays
-    ]
-    records.append(
-        past_record(
-            tags.USER_REPL_OUT,
-            "text\n" * 3,
-            cell=1,
-            status="ok",
-            duration=0.2,
-            kinds=[["display", 5]] * 3,
-        )
-    )
+    displays = {
+        "text/html": frame,
+        "text/markdown": "## Found\n\n- *one*\n- `two`",
+        "image/png": _gradient(),
+    }
+    shown_data = [{"mime": mime, "data": data} for mime, data in displays.items()]
+    records = display_cell(1, "display(df, words, figure)", *shown_data, duration=0.2)
 
     async def pictured(pilot: Pilot[None]) -> None:
         pane = pilot.app.query_one(TranscriptPane)

@@ -1,11 +1,11 @@
-"""Where keys go, also many at once."""
+"""The widget that each key reaches, also when many arrive at once."""
 
 from __future__ import annotations
 
 import asyncio
 import string
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,59 +22,70 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
+from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.textual_fixes import KeyOrder
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from tests import tags
 from tests.random_input import run
-from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
-from tests.tui.search_story import done
-from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
+from tests.tui.search_story import done, running
+from tests.tui.story import (
+    QUEUED,
+    WAITING,
+    MakeApp,
+    ScriptedSession,
+    drawn,
+    press_up_to,
+    showing,
+    story,
+)
 
 SIZE = (110, 24)
-PRINTABLE = [
-    character for character in string.printable if character.isprintable() and character != " "
-]
+PANES = ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"]
+PRINTABLE = string.digits + string.ascii_letters + string.punctuation
 ONCE_KEYS = "rRxsemyd1/`"
 """Letters that panes could take."""
-QUEUE = made(
-    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
-)
-ACTS = ("submit", "replace", "stop")
-KERNEL_ACTS = ("reset", "kill", "activate", "move")
-
-
-class Acts(list[str]):
-    def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ACTS:
-            monkeypatch.setattr(app.session, name, self._noting(name))
-        monkeypatch.setattr(app.session.inbox, "cancel", self._noting("cancel"))
-        monkeypatch.setattr(app.session.approvals, "answer", self._noting("decide"))
-        monkeypatch.setattr(app.session.entries, "hide", self._noting("hide"))
-        for name in KERNEL_ACTS:
-            monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
-        monkeypatch.setattr(app.session.searches, "stop", self._noting("search stop"))
-
-    def _noting(self, name: str) -> Callable[..., None]:
-        return lambda *args: self.append(name)
 
 
 @pytest.fixture
-def app(make_app: MakeApp) -> MahtabApp:
-    return make_app(*story(), *done(), QUEUE)
+def acts(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replace methods that have effects; return the names of those that were called."""
+    called: list[str] = []
+    session = app.session
+    for owner, names in (
+        (session, ("submit", "replace", "stop")),
+        (session.inbox, ("cancel",)),
+        (session.approvals, ("answer",)),
+        (session.entries, ("hide",)),
+        (session.kernel_control, ("reset", "kill", "activate", "move")),
+        (session.searches, ("stop",)),
+    ):
+        for name in names:
+            monkeypatch.setattr(owner, name, lambda *args, name=name: called.append(name))
+    return called
+
+
+@pytest.fixture
+def submitted(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    inputs: list[tuple[str, str]] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: inputs.append((mode, text)))
+    return inputs
+
+
+@pytest.fixture
+def records() -> tuple[Record, ...]:
+    return (*story(), *done(), QUEUED)
+
+
+@pytest.fixture
+def app(make_app: MakeApp, records: tuple[Record, ...]) -> MahtabApp:
+    return make_app(*records)
 
 
 def code(app: MahtabApp) -> TextArea:
     return app.query_one("#code", TextArea)
-
-
-async def ready(pilot: Pilot[int]) -> MahtabApp:
-    await drawn(pilot)
-    assert isinstance(pilot.app, MahtabApp)
-    return pilot.app
 
 
 @pytest.fixture
@@ -83,54 +94,37 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
         yield pilot
 
 
-@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"])
+@pytest.mark.parametrize("pane", PANES)
 async def test_letters_no_text_field_accepts_go_to_the_editor(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
+    app: MahtabApp, acts: list[str], pilot: Pilot[int], pane: str
 ) -> None:
-    acts = Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    app.query_one(pane).focus()
+    await pilot.pause()
+    assert all(app._is_for_editor(Key(character, character)) for character in PRINTABLE)
+    for character in ONCE_KEYS:
         app.query_one(pane).focus()
-        await pilot.pause()
-        assert all(app._is_for_editor(Key(character, character)) for character in PRINTABLE)
-        for character in ONCE_KEYS:
-            app.query_one(pane).focus()
-            await pilot.press(character)
-            assert app.focused is code(app), character
-            assert app.editor.text == ("" if character == "`" else character), character
-            app.editor.clear()
-        assert len(app.screen_stack) == 1
-        assert acts == []
+        await pilot.press(character)
+        assert app.focused is code(app), character
+        assert app.editor.text == ("" if character == "`" else character), character
+        app.editor.clear()
+    assert len(app.screen_stack) == 1
+    assert acts == []
 
 
-@pytest.mark.parametrize(
-    "pane",
-    [
-        "TranscriptPane",
-        "NamespacePane",
-        "SearchTreePane",
-        "QueueRow",
-        "HeaderBar",
-        "#glyph",
-        "Splitter",
-    ],
-)
+@pytest.mark.parametrize("pane", [*PANES, "HeaderBar", "#glyph", "Splitter"])
+@pytest.mark.usefixtures("acts")
 async def test_mouse_never_takes_typing_from_the_editor(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
+    app: MahtabApp, pilot: Pilot[int], pane: str
 ) -> None:
-    Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        height = app.query(pane).first().size.height
-        for y, times in product(
-            sorted({0, 1, 2, height // 2, height - 1} & set(range(height))), (1, 2)
-        ):
-            await pilot.click(pane, offset=(6, y), times=times)
+    height = app.query(pane).first().size.height
+    rows = {0, 1, 2, height // 2, height - 1} & set(range(height))
+    for y, times in product(sorted(rows), (1, 2)):
+        await pilot.click(pane, offset=(6, y), times=times)
+        await pilot.pause()
+        while len(app.screen_stack) > 1:
+            await pilot.press("escape")
             await pilot.pause()
-            while len(app.screen_stack) > 1:
-                await pilot.press("escape")
-                await pilot.pause()
-            assert app.focused is code(app)
+        assert app.focused is code(app)
 
 
 async def test_pasted_text_goes_to_the_editor_from_a_pane(
@@ -144,70 +138,48 @@ async def test_pasted_text_goes_to_the_editor_from_a_pane(
 
 
 @pytest.mark.parametrize(
-    ("keys", "acts"),
-    [
-        (["r"], []),
-        (["r", "enter"], ["submit"]),
-        (["s"], []),
-    ],
+    ("keys", "expected"), [(["r"], []), (["r", "enter"], ["submit"]), (["s"], [])]
 )
 async def test_running_commands_in_an_entry_menu_wait_for_enter(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, keys: list[str], acts: list[str]
+    app: MahtabApp, acts: list[str], pilot: Pilot[int], keys: list[str], expected: list[str]
 ) -> None:
-    done = Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        app.query_one(TranscriptPane).focus()
-        await pilot.press("up", "up", "enter")
-        assert isinstance(app.screen, ActionMenu)
-        await pilot.press(*keys)
-        await pilot.pause()
-        assert done == acts
+    app.query_one(TranscriptPane).focus()
+    await pilot.press("up", "up", "enter")
+    assert isinstance(app.screen, ActionMenu)
+    await pilot.press(*keys)
+    await pilot.pause()
+    assert acts == expected
 
 
 @pytest.mark.parametrize("text", ["rows = 3", "q", "rr = 3", "= 3"])
 async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, text: str
+    app: MahtabApp, acts: list[str], pilot: Pilot[int], text: str
 ) -> None:
-    acts = Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        pane = app.query_one(TranscriptPane)
-        pane.focus()
-        await pilot.pause()
-        while "which days" not in getattr(pane.marker.marked, "text", ""):
-            await pilot.press("up")
-        await pilot.press("enter")
-        await pilot.press(*text)
-        await until(pilot, lambda: app.editor.text == text)
-        assert app.focused is code(app)
-        assert acts == []
+    await press_up_to(pilot, "question 1")
+    await pilot.press("enter", *text)
+    await until(pilot, lambda: app.editor.text == text)
+    assert app.focused is code(app)
+    assert acts == []
 
 
+@pytest.mark.parametrize("records", [tuple(running())], ids=["running"])
 async def test_search_call_is_stopped_only_from_its_menu(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, acts: list[str], pilot: Pilot[int]
 ) -> None:
-    from tests.tui.search_story import running
-
-    app = make_app(*running())
-    acts = Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        pane = app.query_one("#recursion")
-        await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
-        await until(
-            pilot, lambda: pane.virtual_size.height > 1
-        )  # drawn a little later than the pane is shown
-        await pilot.press("home", "enter")
-        await until(pilot, lambda: isinstance(app.screen, ActionMenu))
-        await pilot.press("s")
-        assert acts == []
-        await pilot.press("enter")
-        await until(pilot, lambda: acts == ["search stop"])
-        await pilot.press("enter", "o")
-        await until(pilot, lambda: type(app.screen).__name__ == "NodeScreen")
-        await pilot.press(*string.ascii_uppercase)
-        assert acts == ["search stop"]
+    pane = app.query_one("#recursion")
+    await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
+    # It is drawn a little later than it is shown.
+    await until(pilot, lambda: pane.virtual_size.height > 1)
+    await pilot.press("home", "enter")
+    await until(pilot, lambda: isinstance(app.screen, ActionMenu))
+    await pilot.press("s")
+    assert acts == []
+    await pilot.press("enter")
+    await until(pilot, lambda: acts == ["stop"])
+    await pilot.press("enter", "o")
+    await until(pilot, lambda: type(app.screen).__name__ == "NodeScreen")
+    await pilot.press(*string.ascii_uppercase)
+    assert acts == ["stop"]
 
 
 async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
@@ -222,20 +194,15 @@ async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot
 
 
 async def test_approval_arriving_while_typing_is_not_answered_by_it(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp, acts: list[str], pilot: Pilot[int]
 ) -> None:
-    from tests.tui.story import WAITING
-
-    acts = Acts(app, monkeypatch)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.press("m")
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(WAITING, time.time())
-        await drawn(pilot)
-        await pilot.press(*"y = 'any'")
-        assert app.editor.text == "my = 'any'"
-        assert acts == []
+    await pilot.press("m")
+    assert isinstance(app.session, ScriptedSession)
+    app.session.log_record(WAITING, time.time())
+    await drawn(pilot)
+    await pilot.press(*"y = 'any'")
+    assert app.editor.text == "my = 'any'"
+    assert acts == []
 
 
 def bunch(app: App[Any], *keys: str) -> None:
@@ -244,19 +211,19 @@ def bunch(app: App[Any], *keys: str) -> None:
 
 
 async def test_command_key_acts_after_earlier_letters_and_enter(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+    app: MahtabApp, pilot: Pilot[int], submitted: list[tuple[str, str]]
 ) -> None:
-    submitted: list[tuple[str, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append((mode, text)))
     bunch(app, *"12", "enter", "f2", *"who", "enter", "f2", *"34", "enter")
     await until(pilot, lambda: len(submitted) == 3)
     assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
 
 
 async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    app: MahtabApp,
+    pilot: Pilot[int],
+    submitted: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = make_app(*story())
     edits: list[str] = []
     edit = TextArea.edit
 
@@ -265,29 +232,12 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
         return edit(area, change)
 
     monkeypatch.setattr(TextArea, "edit", counted)
-    submitted: list[tuple[str, str]] = []
     words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
-    async with showing(app, (120, 40)) as pilot:
-        monkeypatch.setattr(
-            app.session, "submit", lambda mode, text: submitted.append((mode, text))
-        )
-        bunch(
-            app,
-            *words,
-            "enter",
-            *"y = 1 # ",
-            *"and much more",
-            "left",
-            "backspace",
-            *"abcdefghijklmnopqrstuvwxyz",
-            "end",
-            "enter",
-        )
-        await until(pilot, lambda: len(submitted) == 2)
-    assert submitted == [
-        ("python", words),
-        ("python", "y = 1 # and much moabcdefghijklmnopqrstuvwxyze"),
-    ]
+    bunch(app, *words, "enter", *"y = 1 # and much more", "left", "backspace")
+    bunch(app, *string.ascii_lowercase, "end", "enter")
+    await until(pilot, lambda: len(submitted) == 2)
+    second = f"y = 1 # and much mo{string.ascii_lowercase}e"
+    assert submitted == [("python", words), ("python", second)]
     assert len(edits) < 200
 
 
@@ -297,14 +247,8 @@ async def test_letters_after_a_command_go_to_the_screen_it_opens(
     bunch(app, *"12", "f2", "ctrl+p", *"the")
     app.post_message(Paste("me"))
     bunch(app, *"s")
-    await until(
-        pilot,
-        lambda: (
-            len(app.screen_stack) == 2
-            and isinstance(app.focused, Input)
-            and app.focused.value == "themes"
-        ),
-    )
+    await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "themes")
+    assert len(app.screen_stack) == 2
     await pilot.press("escape")
     await until(pilot, lambda: len(app.screen_stack) == 1)
     assert (app.editor.text, app.editor.mode) == ("12", "ask")
@@ -376,10 +320,8 @@ async def test_letters_after_a_jump_go_to_its_pane(app: MahtabApp, pilot: Pilot[
 
 
 async def test_letters_after_opening_a_search_are_search_text(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+    app: MahtabApp, pilot: Pilot[int], submitted: list[tuple[str, str]]
 ) -> None:
-    submitted: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
     app.query_one("#transcript").focus()
     await pilot.press("up")
     bunch(app, "ctrl+f", *"rRun")

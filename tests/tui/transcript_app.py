@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from textual.app import ComposeResult
@@ -22,8 +23,6 @@ from tests.records import made
 from tests.tui.editor_app import ThemedApp
 
 SIZE = (60, 20)
-
-
 GREETING = (
     ("◐", "One Python namespace, shared."),
     ("`", "turns from Python to asking."),
@@ -32,7 +31,7 @@ GREETING = (
 
 
 class NotedPort(SessionPort):
-    """Writes down what the pane asks for: what it is, and its arguments."""
+    """Records the calls of the pane and their arguments."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -103,17 +102,35 @@ def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
     return made(tag, text, attrs, time.time())
 
 
-def cell(number: int, code: str = "", output: str = "") -> list[Record]:
+def cell(number: int, code: str = "", output: str | None = None, **more: Any) -> list[Record]:
+    """A cell that has ended. more: fields of its last record."""
+    ended = {"status": "ok", "duration": 0.1} | more
     return [
         record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
         record(
             tags.USER_REPL_OUT,
-            output or f"output {number}\n",
+            f"output {number}\n" if output is None else output,
             cell=number,
-            status="ok",
-            duration=0.1,
+            **ended,
         ),
     ]
+
+
+def display_cell(
+    number: int, code: str, *displays: dict[str, str], text: str = "text\n", **more: Any
+) -> list[Record]:
+    """A cell that displays something. displays: fields of their records."""
+    kinds = [["display", len(text)]] * len(displays)
+    started, ended = cell(number, code, text * len(displays), kinds=kinds, **more)
+    return [started, *(record(tags.DISPLAY, text, cell=number, **each) for each in displays), ended]
+
+
+def answer_stream(text: str, **more: Any) -> Record:
+    return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", **more)
+
+
+def output_stream(text: str, number: int, **more: Any) -> Record:
+    return record(tags.USER_REPL_OUT_STREAM, text, cell=number, kind="stdout", **more)
 
 
 def cells(count: int, first: int = 1) -> list[Record]:
@@ -129,8 +146,14 @@ def top_text(pane: TranscriptPane) -> str:
 
 
 @asynccontextmanager
-async def focused(app: PaneApp) -> AsyncIterator[Pilot[None]]:
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
+async def shown_app(
+    app: PaneApp, size: tuple[int, int] = SIZE, *, focus: bool = False
+) -> AsyncIterator[Pilot[None]]:
+    async with app.run_test(size=size) as pilot:
+        if focus:
+            app.pane.focus()
         await pilot.pause()
         yield pilot
+
+
+focused = partial(shown_app, focus=True)

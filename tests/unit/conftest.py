@@ -1,4 +1,4 @@
-"""Searches by script, and a `claude` by script, for the unit tests."""
+"""Fixtures of the unit tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fake_claude import InstallClaude
+from tests.fake_claude import FakeClaude, InstallClaude
+from tests.skills import trust_skills, write_skill
 
 if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -18,22 +19,27 @@ if TYPE_CHECKING:
 
 
 class Claude:
-    """A fake `claude`, and models that ask it, which are closed with the test."""
+    """A fake `claude`, models that ask it, which are closed with the test, and their notices."""
 
     def __init__(self, install: InstallClaude) -> None:
         self.install = install
         self.models: list[ChatClaudeCLI] = []
+        self.notices: list[str] = []
+
+    def answers(self, *answers: str, **options: Any) -> FakeClaude:
+        return self.install("answers", answers=answers, **options)
 
     def model(self, **fields: Any) -> ChatClaudeCLI:
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
+        fields.setdefault("on_notice", lambda level, text: self.notices.append(text))
         self.models.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
         return self.models[-1]
 
 
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
-    """A session without a screen, whose agent is made by the test."""
+    """A session without a screen; the test makes its agent."""
     from tests.agents import Desk  # it loads the models' libraries, which most tests do without
 
     desk = Desk(project)
@@ -42,11 +48,17 @@ def desk(project: Path) -> Iterator[Desk]:
 
 
 @pytest.fixture
+def project_files(project: Path) -> None:
+    """A source file and a trusted skill."""
+    (project / "app.py").write_text("x = 1\ny = 2\n")
+    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    trust_skills(project)
+
+
+@pytest.fixture
 def bench() -> Iterator[Bench]:
     """A bench for searches; when it is closed, their events must make whole trees."""
-    from tests.recursion_scripts import (
-        Bench,
-    )  # it loads the models' libraries, which most tests do without
+    from tests.recursion_scripts import Bench  # it loads the models' libraries, too
 
     bench = Bench()
     yield bench

@@ -1,20 +1,21 @@
-"""A notebook over a bus, and what happens to it."""
+"""A notebook on a bus, for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import NotebookCell, Record, emit
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.writing import new_notebook
+from mahtab_tui.export.writing import new_notebook as new_file
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import Notebook
 from tests.notebooks import write
@@ -34,19 +35,12 @@ class Bench:
         self.secrets = Secrets(lambda: secrets)
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
-        unused: Any = None
-        file = replace(
-            read_notebook(path) if path.exists() else new_notebook(path), rewritable=saved
+        file = read_notebook(path) if path.exists() else new_file(path)
+        file = replace(file, rewritable=saved)
+        parts: Any = SimpleNamespace(
+            log=self.log, inbox=Inbox(self.log), cells=None, secrets=self.secrets, past=past
         )
-        self.notebook = Notebook(
-            self.log,
-            Inbox(self.log),
-            unused,
-            self.secrets,
-            file,
-            past,
-            lambda: everything,
-        )
+        self.notebook = Notebook(parts, file, lambda: everything)
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.received: list[Record] = []
@@ -83,13 +77,6 @@ def notices(it: Bench) -> list[str]:
 
 
 def story(tmp_path: Path) -> Path:
-    return write(
-        nbformat.v4.new_notebook(
-            cells=[
-                nbformat.v4.new_markdown_cell("# Title"),
-                nbformat.v4.new_code_cell("x = 1"),
-                nbformat.v4.new_code_cell("x + 1"),
-            ]
-        ),
-        tmp_path / "it.ipynb",
-    )
+    """Write a small notebook."""
+    cells = [new_markdown_cell("# Title"), new_code_cell("x = 1"), new_code_cell("x + 1")]
+    return write(new_notebook(cells=cells), tmp_path / "it.ipynb")

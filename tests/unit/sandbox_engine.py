@@ -1,10 +1,10 @@
-"""An engine for code that finds the names of a sandbox."""
+"""An engine for tests of the names in a sandbox."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mahtab_tui.worker.sandbox.names import make_names
@@ -26,12 +26,17 @@ class Engine:
         args = json.loads(json.dumps(args))
         with self._lock:
             self.calls.append((name, args))
-        parts = [args["part"]] if name == "llm" else args["parts"]
-        return {"answers": [self._answer(part) for part in parts]}
+        return {"answers": [self._answer(part) for part in args["parts"]]}
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         self.notifications.append((name, json.loads(json.dumps(args))))
 
 
-def names(text: str = LOG, engine: Engine | None = None) -> dict[str, Any]:
-    return make_names(text, "str", (), engine or Engine())
+def names(
+    text: str = LOG,
+    engine: Engine | None = None,
+    kind: str = "str",
+    parts: Sequence[tuple[str, int, int]] = (),
+    **options: Any,
+) -> dict[str, Any]:
+    return make_names(text, kind, parts, engine or Engine(), **options)

@@ -13,6 +13,9 @@ from mahtab_tui.store.sqlite import load_records
 from tests import tags
 from tests.records import made
 
+HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('locked', flush=True)\ntime.sleep(1000)\n"
+"""A program that locks the session with the id given as its argument."""
+
 
 def cell(number: int, text: str = "x") -> Record:
     return made(tags.USER_REPL_IN, text, {"cell": number}, 1000.0 + number)
@@ -23,13 +26,8 @@ def texts(path: Path, session: str = "s") -> list[str]:
 
 
 def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def spoil(path: Path, statement: str, *values: object) -> None:

@@ -1,12 +1,10 @@
-"""The benches of answers and searches: their tasks have answers, and their rules find them."""
+"""Benchmarks of answers and searches: their tasks have answers, which their rules find."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +32,8 @@ from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS as SEARCH_KINDS
 from tests.benchmarks.quality.tasks import Task, make
+from tests.ports import free_port
+from tests.services import Reply, serving
 
 QUESTIONS = [question for conversation in CONVERSATIONS for question in conversation]
 CARS: Tables = {
@@ -41,11 +41,8 @@ CARS: Tables = {
         {"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]}
     )
 }
-ORIGIN, NAME, SHARE = (
-    Names("cars.origin", {"America": "USA"}),
-    Names("cars.name"),
-    Number(0, percent=True),
-)
+ORIGIN, NAME = Names("cars.origin", {"America": "USA"}), Names("cars.name")
+SHARE = Number(0, percent=True)
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +119,7 @@ def test_question_does_not_give_away_its_answer(question: Question, folder: Path
 
 
 def test_an_explanation_counts_only_if_no_code_ran(folder: Path) -> None:
-    (item,) = (
-        item for items in own_items(folder) for item in items if item.name == "which variable"
-    )
+    ((item,),) = select(own_items(folder), only=["which variable"])
     words = "The cars are in `auto_mpg`."
     assert item.score(Outcome(words)) == 1
     assert item.score(Outcome(words, codes=["auto_mpg"])) == 0
@@ -145,12 +140,9 @@ def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
     assert share_right("mean 34.65", labels) == 0
     asked = {"question": "Mean?", "constraints": "None.", "format": "@mean[x]", "level": "easy"}
     lines = [{"id": number, "file_name": f"{number} a.csv", **asked} for number in range(4)]
-    (tmp_path / "da-dev-questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (tmp_path / "da-dev-labels.jsonl").write_text(
-        "\n".join(
-            json.dumps({"id": number, "common_answers": [["mean", "2"]]}) for number in range(4)
-        )
-    )
+    answers = [{"id": number, "common_answers": [["mean", "2"]]} for number in range(4)]
+    for name, rows in (("questions", lines), ("labels", answers)):
+        (tmp_path / f"da-dev-{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "da-dev-tables").mkdir()
     (tmp_path / "da-dev-tables" / "2 a.csv").write_bytes("größe\n2\n".encode("latin-1"))
     items, skipped = dabench_items(tmp_path, 2, tmp_path)
@@ -172,13 +164,8 @@ def test_records_are_counted() -> None:
         records.AssistantChat("It is 2."),
     ]
     outcome = outcome_of(seen)
-    assert (outcome.calls, outcome.read, outcome.written, outcome.cached, outcome.repeated) == (
-        2,
-        20,
-        6,
-        8,
-        1,
-    )
+    assert (outcome.calls, outcome.read, outcome.written) == (2, 20, 6)
+    assert (outcome.cached, outcome.repeated) == (8, 1)
     assert [kind for kind, _ in outcome.transcript] == ["code", "output", "code", "answer"]
     assert Outcome("The code is correct.").speaks_of_code
     assert not Outcome("The US code of Ohio is OH.").speaks_of_code
@@ -193,31 +180,14 @@ REPLIES = [
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[Any]]]:
-    """A server that gives the replies in order, and the requests that it got."""
-    asked: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            message = {"message": {"role": "assistant", "content": REPLIES[len(asked) - 1]}}
-            usage = {"prompt_tokens": 9, "completion_tokens": 5}
-            body = json.dumps(
-                {"choices": [message], "usage": usage, "timings": {"cache_n": 4}}
-            ).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Print nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as serving:
-        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}", asked
-        serving.shutdown()
-        thread.join()
+    """URL of a server that gives the replies in order, and the bodies of its requests."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    with serving() as service:
+        for text in REPLIES:
+            choices = [{"message": {"role": "assistant", "content": text}}]
+            body = {"choices": choices, "usage": usage, "timings": {"cache_n": 4}}
+            service.replies.append(Reply([json.dumps(body).encode()]))
+        yield service.url, service.asked
 
 
 def test_the_baseline_runs_the_first_block_and_remembers_its_output(
@@ -235,10 +205,8 @@ def test_the_baseline_runs_the_first_block_and_remembers_its_output(
     assert second.answer == second.failure == "KeyError: 'mpg'"
     assert (third.answer, third.codes) == ("In words.", [])
     assert "Miles_per_Gallon" in asked[0]["messages"][1]["content"]
-    assert [each["content"] for each in asked[1]["messages"][3:]] == [
-        "It printed: 406",
-        "And the mpg?",
-    ]
+    later = [each["content"] for each in asked[1]["messages"][3:]]
+    assert later == ["It printed: 406", "And the mpg?"]
     assert {each["temperature"] for each in asked} == {0}
 
 
@@ -246,14 +214,12 @@ def test_two_runs_are_compared(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ((item,),) = select(own_items(folder), only=["japan"])
-    save(
-        [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], tmp_path / "rows.json"
-    )
-    earlier = load(tmp_path / "rows.json")
+    rows, path = [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], "rows.json"
+    save(rows, tmp_path / path)
+    earlier = load(tmp_path / path)
     print_report(earlier)
-    assert [
-        line.split()[-1] for line in capsys.readouterr().out.splitlines() if "cache" in line
-    ] == ["50%"]
+    (share,) = (line for line in capsys.readouterr().out.splitlines() if "cache" in line)
+    assert share.endswith(" 50%")
     print_changes(earlier, [make_row("baseline", item, Outcome("80 cars"))])
     printed = capsys.readouterr().out
     assert "1 -> 0 right" in printed
@@ -263,8 +229,7 @@ def test_two_runs_are_compared(
 def test_answer_without_a_server_does_not_count_as_wrong(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
-        url = f"http://127.0.0.1:{closed.server_port}"
+    url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(NoServer):
         next(ask_all("baseline", select(own_items(folder), only=["japan"]), url, "any", 60.0))
     with pytest.raises(SystemExit) as ended:
@@ -273,7 +238,7 @@ def test_answer_without_a_server_does_not_count_as_wrong(
     assert "llama-server -m model.gguf" in capsys.readouterr().err
 
 
-# Tasks with known answers: what they plant is there, and answers are held against it.
+# Searches with known answers.
 
 TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 
@@ -319,12 +284,9 @@ def test_answer_is_scored_against_the_known_one_and_its_evidence() -> None:
     assert (done.precision, done.recall) == (0.5, 0.5)
     assert score(TASK, answer(8), (SearchFailed,))[0] is False
     assert score(TASK, answer(8), (SearchFailed,)).precision is None
-
-
-def test_text_is_compared_without_surrounding_blanks() -> None:
-    task = TASK._replace(returns=str, answer="AB-1")
-    assert score(task, answer(" AB-1\n"), (SearchFailed,)).exact
-    assert not score(task, answer("It is AB-1."), (SearchFailed,)).exact
+    text = TASK._replace(returns=str, answer="AB-1")
+    assert score(text, answer(" AB-1\n"), (SearchFailed,)).exact
+    assert not score(text, answer("It is AB-1."), (SearchFailed,)).exact
 
 
 def test_search_without_an_answer_fails_and_the_rest_continues() -> None:

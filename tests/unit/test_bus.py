@@ -1,4 +1,4 @@
-"""A session's logger, its records as JSON and XML, and the prompt that is made of them."""
+"""A session's logger, checks of its records, and the prompt made of them."""
 
 from __future__ import annotations
 
@@ -32,34 +32,43 @@ from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
 from tests.records import emit, made
 
-# A session's logger: its own, in one order, and gone without a trace.
+Bus = tuple[logging.Logger, PromptHandler]
 
 
 @pytest.fixture
-def log() -> Iterator[logging.Logger]:
-    log, _ = setup_logging()
-    yield log
+def bus() -> Iterator[Bus]:
+    log, prompt = setup_logging()
+    yield log, prompt
     close_logging(log)
+
+
+@pytest.fixture
+def log(bus: Bus) -> logging.Logger:
+    return bus[0]
+
+
+@pytest.fixture
+def display(log: logging.Logger) -> DisplayHandler:
+    handler = DisplayHandler()
+    log.addHandler(handler)
+    return handler
 
 
 def texts(records: list[Record]) -> list[str]:
     return [record.text for record in records]
 
 
-def test_all_but_streams_is_stored_if_the_model_gets_it() -> None:
+def test_records_for_the_model_are_stored() -> None:
     for (tag, _), kind in KINDS.items():
         assert not (kind.in_store and tag.endswith("-stream"))
         assert kind.in_store or not kind.in_prompt
 
 
-def test_a_plain_log_call_is_a_notice(log: logging.Logger) -> None:
-    display = DisplayHandler()
-    log.addHandler(display)
+def test_a_plain_log_call_is_a_notice(log: logging.Logger, display: DisplayHandler) -> None:
     log.debug("no one's business")
     log.warning("%d files", 3)
-    assert [(record.tag, record.text, record.attrs) for record in display.pop_records()] == [
-        ("notice", "3 files", {"level": "warning"})
-    ]
+    [record] = display.pop_records()
+    assert (record.tag, record.text, record.attrs) == ("notice", "3 files", {"level": "warning"})
 
 
 def test_two_sessions_do_not_mix() -> None:
@@ -77,22 +86,20 @@ def test_two_sessions_do_not_mix() -> None:
     close_logging(second)
 
 
-def test_record_logged_by_a_handler_follows_the_record_it_handles(log: logging.Logger) -> None:
+def test_record_logged_by_a_handler_comes_second(log: logging.Logger) -> None:
     class Answering(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.msg == "question":
                 emit(log, tags.NOTICE, "answer")
 
-    display = DisplayHandler()
     log.addHandler(Answering())
+    display = DisplayHandler()
     log.addHandler(display)
     emit(log, tags.NOTICE, "question")
     assert texts(display.pop_records()) == ["question", "answer"]
 
 
-def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger) -> None:
-    display = DisplayHandler()
-    log.addHandler(display)
+def test_only_pieces_of_one_stream_are_joined(log: logging.Logger, display: DisplayHandler) -> None:
     for text, kind in (("a", "stdout"), ("b", "stdout"), ("c", "traceback"), ("d", "stdout")):
         emit(log, tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
     emit(log, tags.USER_REPL_OUT_STREAM, "e", cell=2, kind="stdout")
@@ -104,10 +111,7 @@ def test_pieces_of_one_stream_are_joined_and_others_are_not(log: logging.Logger)
     assert display.pop_records() == []
 
 
-def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Logger) -> None:
-    display = DisplayHandler()
-    log.addHandler(display)
-
+def test_records_of_many_threads_all_arrive(log: logging.Logger, display: DisplayHandler) -> None:
     def work(cell: int) -> None:
         for _ in range(2_000):
             emit(log, tags.USER_REPL_OUT_STREAM, "x", cell=cell, kind="stdout")
@@ -119,10 +123,7 @@ def test_nothing_is_lost_between_logging_threads_and_the_reader(log: logging.Log
     while any(thread.is_alive() for thread in threads):
         received += display.pop_records()
     received += display.pop_records()
-    assert sum(len(record.text) for record in received) == 6_000
-
-
-# Records as JSON and back: what a file or a socket says is checked before anybody relies on it.
+    assert sum(map(len, texts(received))) == 6_000
 
 
 @pytest.mark.parametrize(
@@ -153,31 +154,17 @@ def test_malformed_attributes_are_rejected(tag: str, attrs: dict[str, Any]) -> N
         decode(tag, "text", attrs, 1.0)
 
 
-# Prompt for the model from the records of the bus.
-
-
-@pytest.fixture
-def bus() -> Iterator[tuple[logging.Logger, PromptHandler]]:
-    log, prompt = setup_logging()
-    yield log, prompt
-    close_logging(log)
-
-
-Bus = tuple[logging.Logger, PromptHandler]
-
-
 def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
     emit(log, tags.USER_REPL_OUT, "2\n", cell=3, status="ok", kinds=[["value", 2]])
-    assert prompt.get_context() == (
-        '<user-repl-in cell="3" party="you">1 + 1</user-repl-in>\n<user-repl-out cell="3" status="ok">2</user-repl-out>'
-    )
+    code = '<user-repl-in cell="3" party="you">1 + 1</user-repl-in>'
+    assert prompt.get_context() == f'{code}\n<user-repl-out cell="3" status="ok">2</user-repl-out>'
     prompt.clear()
     assert prompt.get_context() == ""
 
 
-def test_chat_messages_and_streams_are_not_sent_again(bus: Bus) -> None:
+def test_chat_messages_are_not_sent_again(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_CHAT, "why?", turn=1)
     emit(log, tags.ASSISTANT_CHAT, "because", turn=1)
@@ -186,19 +173,15 @@ def test_chat_messages_and_streams_are_not_sent_again(bus: Bus) -> None:
     assert prompt.get_context() == ""
 
 
-def test_progress_bars_are_reduced_and_control_characters_made_visible(
-    bus: Bus,
-) -> None:
+def test_progress_bars_are_reduced(bus: Bus) -> None:
     log, prompt = bus
     bar = "".join(f"\r\x1b[32m{percent}%\x1b[0m" for percent in range(101))
     emit(log, tags.USER_REPL_OUT, bar + "\ndone\x1b]52;c;AAAA\x07", cell=1)
-    assert (
-        prompt.get_context()
-        == f'<user-repl-out cell="1">␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}</user-repl-out>'
-    )
+    shown = f"␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}"
+    assert prompt.get_context() == f'<user-repl-out cell="1">{shown}</user-repl-out>'
 
 
-def test_long_output_is_reduced_to_head_and_tail_with_the_count(bus: Bus) -> None:
+def test_middle_of_long_output_is_counted(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_OUT, "a" * 50_000 + "b" * 50_000, cell=1)
     context = prompt.get_context()
@@ -208,16 +191,17 @@ def test_long_output_is_reduced_to_head_and_tail_with_the_count(bus: Bus) -> Non
 
 def test_oldest_records_are_omitted_and_counted(bus: Bus) -> None:
     log, prompt = bus
-    for cell in range(RECORDS + 50):
+    number = RECORDS + 50
+    for cell in range(number):
         emit(log, tags.USER_REPL_IN, "x" * 100, cell=cell)
     context = prompt.get_context(2_000)
-    elements = context.count("<user-repl-in")
-    assert context.startswith(f"[{RECORDS + 50 - elements:,} earlier records left out]\n")
-    assert f'cell="{RECORDS + 49}"' in context
+    omitted = number - context.count("<user-repl-in")
+    assert context.startswith(f"[{omitted:,} earlier records left out]\n")
+    assert f'cell="{number - 1}"' in context
     assert len(context) <= 2_000
 
 
-def test_hidden_records_use_no_space_and_can_be_shown_again(bus: Bus) -> None:
+def test_hidden_records_use_no_space(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_OUT, "first", cell=1)
     emit(log, tags.USER_REPL_OUT, "x" * 4_000, cell=2)
@@ -225,15 +209,11 @@ def test_hidden_records_use_no_space_and_can_be_shown_again(bus: Bus) -> None:
     assert "first" not in prompt.get_context(200)
     emit(log, tags.HIDE, entry="cell 2", hidden=True)
     context = prompt.get_context(200)
-    assert "first" in context
-    assert "last" in context
-    assert "xxx" in context
+    assert all(text in context for text in ("first", "last", "xxx"))
     assert "earlier records left out" not in context
 
 
-def test_resumed_session_sends_earlier_cells_and_notes_lost_variables(
-    bus: Bus,
-) -> None:
+def test_resumed_prompt_has_earlier_cells(bus: Bus) -> None:
     _, prompt = bus
     past = [
         made(tags.USER_REPL_IN, "x = 1", {"cell": 1}, 0.0),
@@ -242,10 +222,8 @@ def test_resumed_session_sends_earlier_cells_and_notes_lost_variables(
         made(tags.HIDE, "", {"entry": "question 1", "hidden": True}, 0.0),
     ]
     prompt.resume(past)
-    assert (
-        prompt.get_context()
-        == f'<user-repl-in cell="1">x = 1</user-repl-in>\n<kernel>{RESUMED}</kernel>'
-    )
+    code = '<user-repl-in cell="1">x = 1</user-repl-in>'
+    assert prompt.get_context() == f"{code}\n<kernel>{RESUMED}</kernel>"
     assert "question 1" in prompt.hidden
     prompt.clear()
     prompt.resume(past[1:])
@@ -253,7 +231,7 @@ def test_resumed_session_sends_earlier_cells_and_notes_lost_variables(
 
 
 @given(outputs=st.lists(st.text(max_size=300), max_size=12), limit=st.integers(100, 1_000))
-def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: int) -> None:
+def test_context_fits_the_requested_length(outputs: list[str], limit: int) -> None:
     log, prompt = setup_logging()
     for output in outputs:
         emit(log, tags.USER_REPL_OUT, output, cell=1)
@@ -268,16 +246,8 @@ def any_of(kind: Any) -> Record:
 ANY_OF = {tag: any_of(kind) for (tag, _), kind in KINDS.items()}
 """A record of each tag."""
 TAG = st.sampled_from(sorted(ANY_OF))
-HOSTILE = st.lists(
-    st.one_of(
-        st.sampled_from(
-            [*"<>& \n/x", "</", "&lt;", "&amp;", "lt;", "amp;", "USER-CHAT", "-stream", "input"]
-        ),
-        TAG,
-        st.text(max_size=3),
-    ),
-    max_size=12,
-).map("".join)
+PIECE = st.sampled_from([*"<>& \n/x", *"</ &lt; &amp; lt; amp; USER-CHAT -stream input".split()])
+HOSTILE = st.lists(st.one_of(PIECE, TAG, st.text(max_size=3)), max_size=12).map("".join)
 ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 
 
@@ -295,10 +265,8 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
     assert found is not None
     assert found[1] == tag
     assert restore(found[3], tag) == text
-    assert not re.search(rf"<\s*/?\s*{tag}(?![\w-])", found[3], re.IGNORECASE)
-    for other in ANY_OF:
-        if "-" in other:
-            assert not re.search(rf"<\s*/?\s*{other}(?![\w-])", found[3], re.IGNORECASE)
+    for other in {tag, *(each for each in ANY_OF if "-" in each)}:
+        assert not re.search(rf"<\s*/?\s*{other}(?![\w-])", found[3], re.IGNORECASE)
 
 
 @given(
@@ -317,9 +285,7 @@ def test_long_hostile_content_is_handled_quickly() -> None:
     assert escape_tags(blanks, "text") == blanks
 
 
-def test_the_configuration_of_the_process_does_not_reach_a_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_process_logging_configuration_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **kwargs: object) -> logging.LogRecord:
         raise RuntimeError
 

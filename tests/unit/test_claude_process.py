@@ -1,21 +1,15 @@
-"""The process of `claude`: logins, how long it thinks, and what it reports of its usage."""
+"""The process of `claude`: its logins, limits, usage and notices."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.agent.graph import create_initial_state
-from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.agent.nodes import create_repl_graph
-from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
@@ -30,29 +24,19 @@ from mahtab_tui.llm.claude_process import (
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.agents import Desk
-from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.agents import Desk, read
+from tests.fake_claude import FakeClaude, InstallClaude
 from tests.unit.conftest import Claude
 
-# How the `claude` program reaches its service: with the person's logins and gateways, and without
-# the key that it would bill.
+# Logins and gateways: the user's are used, and the key that would be billed is not.
 
-KEY, TOKEN, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
-
-
-def install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: str
-) -> FakeClaude:
-    fake = install_fake_claude(folder, behaviour, **options)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return fake
+KEY, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
 
 def write_settings(folder: Path, settings: object) -> None:
-    folder.mkdir(parents=True)
-    (folder / "settings.json").write_text(
-        settings if isinstance(settings, str) else json.dumps(settings)
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    (folder / "settings.json").write_text(text)
 
 
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,27 +63,18 @@ def test_gateway_of_claudes_own_settings_keeps_the_shells_key(
     assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        "{",
-        "[]",
-        "[" * 100_000,
-        {"env": []},
-        {"env": {GATEWAY: 5}},
-        {"env": {GATEWAY: ""}},
-        {"hooks": {}},
-    ],
-)
-def test_settings_without_a_gateway_give_none(home: Path, settings: object) -> None:
-    write_settings(home / ".claude", settings)
-    assert not has_gateway()
+def test_settings_without_a_gateway_give_none(home: Path) -> None:
+    envs: list[object] = [[], {GATEWAY: 5}, {GATEWAY: ""}]
+    wrong = [{"env": env} for env in envs]
+    for settings in ("{", "[]", "[" * 100_000, {"hooks": {}}, *wrong):
+        write_settings(home / ".claude", settings)
+        assert not has_gateway(), settings
 
 
 def test_login_error_mentions_the_unused_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    install_claude: InstallClaude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "bin", monkeypatch, "recording", recording="nokey")
+    install_claude("recording", recording="nokey")
     monkeypatch.setenv(KEY, "a key")
     with pytest.raises(
         ModelError,
@@ -113,9 +88,9 @@ def test_login_error_mentions_the_unused_key(
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_setting_passes_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
+    install_claude: InstallClaude, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
-    fake = install(tmp_path / "bin", monkeypatch, "recording", recording="success")
+    fake = install_claude("recording", recording="success")
     monkeypatch.setenv(KEY, "a key")
     monkeypatch.setenv("MAHTAB_CLAUDE_API_KEY", str(wanted))
     get_llm("claude", **load_settings().model_access()).invoke([HumanMessage("hello")])
@@ -131,9 +106,9 @@ def test_setting_passes_the_key(
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, line: str
+    install_claude: InstallClaude, monkeypatch: pytest.MonkeyPatch, status: str, line: str
 ) -> None:
-    fake = install(tmp_path / "bin", monkeypatch, "answers", auth=status)
+    fake = install_claude("answers", auth=status)
     monkeypatch.setenv(KEY, "a key")
     found = doctor._claude(use_api_key=False)
     assert re.match(line, found)
@@ -165,19 +140,19 @@ def limits(fake: FakeClaude) -> dict[str, str]:
 def test_process_gets_limits_of_answer_and_thinking(
     claude: Claude, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    fake = claude.install("answers", answers=["one"], watched=WATCHED)
+    fake = claude.answers("one", watched=WATCHED)
     get_llm("claude", **options).invoke("hello")
     assert limits(fake) == expected
 
 
 def test_users_own_limit_applies(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
-    fake = claude.install("answers", answers=["one"], watched=WATCHED)
+    fake = claude.answers("one", watched=WATCHED)
     claude.model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
 
 
-# Usage of a turn of the `claude` CLI, and its data besides the answer.
+# Usage and notices of a turn.
 
 HELLO: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("hello")]
 COUNTS = {
@@ -195,88 +170,59 @@ COUNTS = {
 dollars."""
 
 
-def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
-    sums = {
-        "some-model": {
-            "inputTokens": read,
-            "outputTokens": read,
-            "cacheReadInputTokens": 0,
-            "cacheCreationInputTokens": 0,
-        }
-    }
-    message = {"model": "some-model", "content": [{"type": "text", "text": text}]}
-    ending = {
-        "type": "result",
-        "subtype": "success",
-        "is_error": False,
-        "total_cost_usd": cost,
-        "modelUsage": sums,
-        **more,
-    }
+def result(cost: float, tokens: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
+    used = {"inputTokens": tokens, "outputTokens": tokens}
+    used |= {"cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
+    message = {"model": "m", "content": [{"type": "text", "text": text}]}
+    ending = {"type": "result", "subtype": "success", "is_error": False, "total_cost_usd": cost}
+    ending |= {"modelUsage": {"m": used}, **more}
     return [{"type": "assistant", "message": message}, ending]
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_cached_tokens_and_failed_turns_are_counted(claude: Claude, name: str) -> None:
     claude.install("recording", recording=name)
-    usage = read_answer(claude.model(), HELLO, threading.Event()).usage
+    usage = read(claude.model(), HELLO).usage
     assert usage is not None
-    read, written, cost = COUNTS[name]
-    assert (usage.input_tokens, usage.output_tokens) == (read, written)
+    tokens, written, cost = COUNTS[name]
+    assert (usage.input_tokens, usage.output_tokens) == (tokens, written)
     assert usage.cost == pytest.approx(cost)
-    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (tokens * 3 // 8, tokens // 8)
 
 
 def test_streamed_tokens_count_when_the_process_dies(claude: Claude) -> None:
     claude.install("recording", recording="partial_killed", exits=True)
-    answer = read_answer(claude.model(), HELLO, threading.Event())
+    answer = read(claude.model(), HELLO)
     assert "ended with exit code" in answer.failure
     assert answer.usage is not None
     assert answer.usage.input_tokens == 2_400
 
 
 def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) -> None:
-    """The second turn has compacted before it answered: of its 80 tokens its own result names
-    10."""
-    compacting = [
-        {
-            "type": "system",
-            "subtype": "compact_boundary",
-            "compact_metadata": {"trigger": "auto", "pre_tokens": 9_000},
-        }
-    ]
-    second = [
-        *compacting,
-        *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10}),
-    ]
-    fake = claude.install(
-        "events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"]
-    )
-    notices: list[str] = []
-    llm = claude.model(on_notice=lambda level, text: notices.append(text))
+    """The second turn compacts before it answers: of its 80 tokens its own result names 10."""
+    compacting = {"type": "system", "subtype": "compact_boundary"}
+    usage = {"input_tokens": 10, "output_tokens": 10}
+    turns = [result(0.1, 20), [compacting, *result(0.9, 100, "two", usage=usage)]]
+    fake = claude.install("events", turns=turns, watched=["DISABLE_AUTO_COMPACT"])
+    llm = claude.model()
     assert fake.starts == []
-    first = read_answer(llm, HELLO, threading.Event()).usage
-    usage = read_answer(
-        llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()
-    ).usage
+    first = read(llm, HELLO).usage
+    second = read(llm, [*HELLO, AIMessage("one"), HumanMessage("more")]).usage
     assert first is not None
-    assert usage is not None
+    assert second is not None
     assert first.input_tokens == 20
     assert first.cost == pytest.approx(0.1)
-    assert (usage.input_tokens, usage.output_tokens) == (80, 80)
-    assert usage.cost == pytest.approx(0.8)
-    assert [notice for notice in notices if "its own summary" in notice]
+    assert (second.input_tokens, second.output_tokens) == (80, 80)
+    assert second.cost == pytest.approx(0.8)
+    assert "its own summary" in "".join(claude.notices)
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
 def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
     claude.install("recording", recording="v330_refusal")
-    notices: list[str] = []
-    answer = read_answer(
-        claude.model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
-    )
+    answer = read(claude.model(), HELLO)
     assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
-    assert notices == [
+    assert claude.notices == [
         "claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"
     ]
 
@@ -301,22 +247,15 @@ def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
 
 
 def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
-    """From the CLI's lines to the entries of the transcript, at every record on the way."""
+    """Reads the transcript after every record."""
     claude.install("recording", recording="v330_midstream_drop")
-    run_graph(
-        create_repl_graph(claude.model(), desk.host), create_initial_state("hello"), desk.host
-    )
+    desk.run(llm=claude.model(), prompt="hello", reflection="never")
     transcript = Transcript(0.0)
     seen = []
     for record in desk.records:
         transcript.fold([record])
-        seen.append(
-            "".join(
-                entry.source
-                for entry in transcript.entries
-                if isinstance(entry, Words) and not entry.hidden
-            )
-        )
+        shown = (each for each in transcript.entries if isinstance(each, Words) and not each.hidden)
+        seen.append("".join(each.source for each in shown))
     assert max(text.count("Hello") for text in seen) == 1
     assert seen[-1] == "Hello from the fake server."
 
@@ -337,20 +276,17 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
     ],
 )
 def test_account_limits_are_reported_once(
-    claude: Claude,
-    info: dict[str, Any],
-    notices: list[str],
+    claude: Claude, info: dict[str, Any], notices: list[str]
 ) -> None:
     events = [{"type": "rate_limit_event", "rate_limit_info": info}]
     claude.install("events", turns=[[*events, *events, *result(0.1, 20)]])
-    reported: list[str] = []
-    claude.model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
-    assert reported == notices
+    claude.model().invoke(HELLO)
+    assert claude.notices == notices
 
 
 def test_limit_reset_is_given_as_a_time_of_day() -> None:
     info = {"status": "rejected", "rateLimitType": "seven_day", "resetsAt": 1_700_000_000}
     [notice] = ClaudeTurn().fold({"type": "rate_limit_event", "rate_limit_info": info})
     assert isinstance(notice, ClaudeNotice)
-    assert notice.text.startswith("The seven day limit of the account is reached. It resets on ")
-    assert "Tuesday at " in notice.text or "Wednesday at " in notice.text
+    start = "The seven day limit of the account is reached. It resets on "
+    assert re.match(f"{start}(Tuesday|Wednesday) at ", notice.text)

@@ -1,4 +1,4 @@
-"""The command line: its registry and output, ``config``, ``skills`` and ``doctor``."""
+"""The command line: its registry and output, `config`, `skills` and `doctor`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
 from mahtab_tui.settings.model import Settings
+from tests.config_files import config_file
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -47,9 +48,6 @@ def test_misspelt_option_suggests_the_right_one(words: list[str]) -> None:
     assert "There is no option --modle. Did you mean --model?" in done.output
 
 
-# Output of a command: text, colours and styles, whoever has written it.
-
-
 def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", io.StringIO())
@@ -61,12 +59,11 @@ def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    assert not re.search(
-        r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
-    )
+    without_colours = re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", without_colours)
 
 
-# ``mahtab-tui config``.
+# `mahtab-tui config`
 
 MINE = """\
 # What I like
@@ -83,15 +80,9 @@ def run_config(*words: str) -> Result:
     return CliRunner().invoke(app, ["config", *words])
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8", newline="")
-    return path
-
-
 @pytest.fixture
 def mine(home: Path, project: Path) -> Path:
-    return write(home / ".mahtab" / "config.toml", MINE)
+    return config_file(home, MINE)
 
 
 def rows(done: Result) -> dict[str, list[str]]:
@@ -102,8 +93,8 @@ def rows(done: Result) -> dict[str, list[str]]:
 def test_every_setting_is_printed_with_its_source(
     mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = write(project / ".mahtab" / "config.toml", "reload = true\n")
-    write(project / ".env", "MAHTAB_REFLECTION=never\n")
+    own = config_file(project, "reload = true\n")
+    (project / ".env").write_text("MAHTAB_REFLECTION=never\n")
     trust_project()
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     shown = rows(run_config("--set", "rlm_max_usd=0.5"))
@@ -119,8 +110,8 @@ def test_every_setting_is_printed_with_its_source(
 
 
 def test_secrets_are_masked(home: Path, project: Path) -> None:
-    write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret"\n')
-    write(project / ".env", "ANTHROPIC_API_KEY=sk-other\n")
+    config_file(home, '[api_keys]\nopenai = "sk-secret"\n')
+    (project / ".env").write_text("ANTHROPIC_API_KEY=sk-other\n")
     trust_project()
     done = run_config()
     assert "sk-" not in done.stdout
@@ -129,7 +120,7 @@ def test_secrets_are_masked(home: Path, project: Path) -> None:
 
 
 def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
-    write(project / ".mahtab" / "config.toml", 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
+    config_file(project, 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
     shown = run_config().stdout
     assert "\x1b" not in shown
     assert re.search(r"^theme .*x +.*config\.toml$", shown, re.MULTILINE)
@@ -147,20 +138,15 @@ def test_set_changes_only_one_value(mine: Path) -> None:
         "approval": "auto",
         "keymap": {"help": "f11", "jump": "f12"},
     }
-    assert [line for line in MINE.splitlines() if line.startswith("#")] == [
-        line for line in text.splitlines() if line.startswith("#")
-    ]
-    assert "# dark" in text
+    assert re.findall(r"#.*", text) == re.findall(r"#.*", MINE)
 
 
 def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert run_config("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
-    assert (
-        run_config("set", "max_turns", "5").stderr
-        == f"It has no effect: {project / '.mahtab' / 'config.toml'} overrides it.\n"
-    )
+    overridden = run_config("set", "max_turns", "5").stderr
+    assert overridden == f"It has no effect: {project}/.mahtab/config.toml overrides it.\n"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +193,7 @@ def test_wrong_set_option_is_reported(pair: str, message: str, project: Path) ->
 
 
 def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:
-    path = write(home / ".mahtab" / "config.toml", "a = [\n")
+    path = config_file(home, "a = [\n")
     for words in (("set", "max_turns", "3"), ("unset", "max_turns")):
         done = run_config(*words)
         assert (done.exit_code, f"{path}: not valid TOML" in done.stderr) == (1, True)
@@ -216,7 +202,7 @@ def test_invalid_toml_file_is_not_touched(home: Path, project: Path) -> None:
 
 
 def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path) -> None:
-    path = write(home / ".mahtab" / "config.toml", 'max_turns = "x"\n')
+    path = config_file(home, 'max_turns = "x"\n')
     done = run_config("set", "approval", "auto")
     assert (done.exit_code, f"{path}: max_turns: input" in done.stderr) == (0, True)
     assert run_config("set", "max_turns", "3").stderr == ""
@@ -230,10 +216,8 @@ def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
 
     monkeypatch.setattr(os, "fsync", full)
     done = run_config("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n",
-    )
+    failure = f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n"
+    assert (done.exit_code, done.stderr) == (1, failure)
     assert mine.read_text() == MINE
     assert list(mine.parent.iterdir()) == [mine]
 
@@ -255,7 +239,7 @@ def test_model_may_be_named_without_its_configured_provider(home: Path, project:
     assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
 
 
-# ``mahtab-tui skills``.
+# `mahtab-tui skills`
 
 
 def run_skills(*words: str) -> Result:
@@ -313,10 +297,9 @@ def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.Mon
 def test_link_stays_a_link_and_file_permissions_stay(
     home: Path, project: Path, tmp_path: Path
 ) -> None:
-    real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
+    real = config_file(home, "max_turns = 3\r\n# end\r\n").rename(tmp_path / "mahtab.toml")
     real.chmod(0o644)
     path = home / ".mahtab" / "config.toml"
-    path.parent.mkdir()
     path.symlink_to(real)
     assert run_config("set", "max_turns", "4").exit_code == 0
     assert path.is_symlink()

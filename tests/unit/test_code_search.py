@@ -1,4 +1,4 @@
-"""Searching the source: limits, and what is passed over."""
+"""Searching the source: matches, limits, and files that are skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.code import CodeError, CodeSearcher, source_files
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches, source_files
 
 TREE: dict[str, bytes] = {
     "app.py": b"import os\n\ndef load_all():\n    return 1\n\ndef load_one(name):\n    return name\n",
@@ -80,9 +80,13 @@ def searcher(tree: Path) -> CodeSearcher:
     return CodeSearcher(tree)
 
 
+def found_paths(found: Matches) -> list[str]:
+    return list(dict.fromkeys(match.path for match in found.found))
+
+
 def test_hidden_ignored_binary_and_linked_files_are_skipped(searcher: CodeSearcher) -> None:
-    found = list(dict.fromkeys(match.path for match in searcher.search("load", limit=1000).found))
-    assert found == sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
+    expected = sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
+    assert found_paths(searcher.search("load", limit=1000)) == expected
 
 
 def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> None:
@@ -90,40 +94,25 @@ def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> Non
     assert (first.path, first.line, first.text) == ("app.py", 3, "def load_all():")
     assert (first.before, first.after) == (("import os", ""), ("    return 1", ""))
     assert second.line == 6
-    assert (
-        searcher.search("load_one", context_lines=1).as_text()
-        == "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
-    )
+    text = "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
+    assert searcher.search("load_one", context_lines=1).as_text() == text
 
 
 def test_overlapping_context_lines_are_shown_once(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(
-        "".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb"))
-    )
+    text = "".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb"))
+    (tmp_path / "log").write_text(text)
     found = CodeSearcher(tmp_path).search("^b", context_lines=1)
-    lines = [line.split() for line in found.as_text().splitlines()]
-    assert lines == [
-        ["log"],
-        ["1-", "a", "0"],
-        ["2:", "b", "1"],
-        ["3:", "b", "2"],
-        ["4-", "a", "3"],
-        ["--"],
-        ["7-", "c", "6"],
-        ["8:", "b", "7"],
-    ]
+    lines = [line.strip() for line in found.as_text().splitlines()]
+    assert lines == ["log", "1- a 0", "2: b 1", "3: b 2", "4- a 3", "--", "7- c 6", "8: b 7"]
     assert "--" not in CodeSearcher(tmp_path).search("^b", context_lines=0).as_text()
     assert CodeSearcher(tmp_path).search("b 1", context_lines=5).found[0].before == ("a 0",)
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
 def test_unknown_encoding_is_reported(searcher: CodeSearcher, encoding: str) -> None:
-    for attempt in (
-        lambda: searcher.search("x", encoding=encoding),
-        lambda: searcher.read_file("app.py", encoding=encoding),
-    ):
+    for function, argument in ((searcher.search, "x"), (searcher.read_file, "app.py")):
         with pytest.raises(CodeError, match="Unknown encoding"):
-            attempt()
+            function(argument, encoding=encoding)
 
 
 @pytest.mark.parametrize(
@@ -139,10 +128,7 @@ def test_unknown_encoding_is_reported(searcher: CodeSearcher, encoding: str) -> 
 def test_files_are_chosen_by_name_or_by_path(
     searcher: CodeSearcher, file_pattern: str, paths: list[str]
 ) -> None:
-    assert (
-        list(dict.fromkeys(match.path for match in searcher.search("load", file_pattern).found))
-        == paths
-    )
+    assert found_paths(searcher.search("load", file_pattern)) == paths
 
 
 def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
@@ -159,22 +145,19 @@ def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
 def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
     searcher = CodeSearcher(tmp_path)
-    assert [
-        (match.line, match.text) for match in searcher.search("RUN", encoding="cp037").found
-    ] == [(2, "STOP RUN.")]
+    [match] = searcher.search("RUN", encoding="cp037").found
+    assert (match.line, match.text) == (2, "STOP RUN.")
     assert searcher.read_file("x.cbl", 2, encoding="cp037") == "     2  STOP RUN."
 
 
 @pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
 def test_search_and_read_number_lines_alike(tmp_path: Path, between: str) -> None:
-    for name, data in (
-        ("a.txt", f"one{between}\r\ntwo".encode()),
-        ("b.txt", f"one\xfc{between}\ntwo".encode("latin-1", "ignore")),
-    ):
-        (tmp_path / name).write_bytes(data)
-        here = CodeSearcher(tmp_path)
-        assert [match.line for match in here.search("two", name).found] == [2]
-        assert here.read_file(name, 2) == "     2  two"
+    utf8, latin = f"one{between}\r\ntwo", f"one\xfc{between}\ntwo"
+    for data in (utf8.encode(), latin.encode("latin-1", "ignore")):
+        (tmp_path / "a.txt").write_bytes(data)
+        searcher = CodeSearcher(tmp_path)
+        assert [match.line for match in searcher.search("two").found] == [2]
+        assert searcher.read_file("a.txt", 2) == "     2  two"
 
 
 def test_nested_folders_need_no_recursive_calls(tmp_path: Path) -> None:
@@ -194,16 +177,13 @@ def test_results_with_context_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
     found = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
     assert (0 < len(found.found) < 20, found.ended) == (True, "size")
-    assert found.as_text().endswith(
-        "[There is more than can be shown; narrow the pattern or lower context_lines.]"
-    )
+    more = "[There is more than can be shown; narrow the pattern or lower context_lines.]"
+    assert found.as_text().endswith(more)
 
 
 def test_invalid_regular_expression_gives_one_sentence(searcher: CodeSearcher) -> None:
-    with pytest.raises(
-        CodeError,
-        match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\.",
-    ):
+    why = r"missing \), unterminated subpattern at position 0\."
+    with pytest.raises(CodeError, match=rf"'\(' is not a regular expression: {why}"):
         searcher.search("(")
 
 
@@ -216,10 +196,8 @@ def test_a_search_can_be_cancelled(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("a" * 100 + "\n")
     cancelled = threading.Event()
     cancelled.set()
-    assert (
-        CodeSearcher(tmp_path).search(r"(a|a)*b$", cancelled=cancelled, seconds=100).ended
-        == "cancelled"
-    )
+    found = CodeSearcher(tmp_path).search(r"(a|a)*b$", cancelled=cancelled, seconds=100)
+    assert found.ended == "cancelled"
 
 
 def test_search_runs_no_modules_of_the_folder(

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.worker.completion.complete import MOST, complete
 from mahtab_tui.worker.completion.signatures import format_signature
+from tests.tables import rows
 
 
 class Bomb(BaseException):
@@ -120,43 +121,42 @@ NAMESPACE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("code", "wanted"),
-    [
-        ("poi", "point"),
-        ("x = poi", "point"),
-        ("f'{poi", "point"),
-        ("f'{{}} {point.le", "length"),
-        ("point.u", "unit"),
-        ("point.moved(1).mo", "moved"),
-        ("Point(1).mo", "moved"),
-        ("Colour.R", "RED"),
-        ("[1].ap", "append"),
-        ("(point).le", "length"),
-        ("point\\\n.le", "length"),
-        ("sys.versio", "version_info"),
-        ("nested['outer']['", "inner"),
-        ("nested[", "7"),
-        ("ordered['f", "first"),
-        ("df['", "unit price"),
-        ("df[['price', 'u", "unit price"),
-        ("df.grö", "größe"),
-        ("Point(1, la", "label="),
-        ("point.moved(1, side", "sideways="),
-        ("Ship(cap", "captain="),
-        ("decorated(1, ga", "gamma="),
-        ("part(ga", "gamma="),
-        ("plain(1,\n      ga", "gamma="),
-        ("import json, coll", "collections"),
-        ("from json import (load,\n  du", "dumps"),
-        ("from email import mi", "mime"),
-        ("import xml.do", "dom"),
-        ("whil", "while"),
-        ("alpha_beta = 1\nalp", "alpha_beta"),
-        ("pnt", "point"),
-        ("POI", "point"),
-    ],
-)
+NAMED = r"""
+poi | point
+x = poi | point
+f'{poi | point
+f'{{}} {point.le | length
+point.u | unit
+point.moved(1).mo | moved
+Point(1).mo | moved
+Colour.R | RED
+[1].ap | append
+(point).le | length
+sys.versio | version_info
+nested['outer'][' | inner
+nested[ | 7
+ordered['f | first
+df[' | unit price
+df[['price', 'u | unit price
+df.grö | größe
+Point(1, la | label=
+point.moved(1, side | sideways=
+Ship(cap | captain=
+decorated(1, ga | gamma=
+part(ga | gamma=
+plain(1,\n      ga | gamma=
+import json, coll | collections
+from json import (load,\n  du | dumps
+from email import mi | mime
+import xml.do | dom
+whil | while
+alpha_beta = 1\nalp | alpha_beta
+pnt | point
+POI | point
+"""
+
+
+@pytest.mark.parametrize(("code", "wanted"), [*rows(NAMED), ("point\\\n.le", "length")])
 def test_completions_match_the_table(code: str, wanted: str) -> None:
     assert wanted in labels(NAMESPACE, code)
 
@@ -182,14 +182,8 @@ def send(text: str, *, retries: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module")
 def table_names() -> dict[str, Any]:
-    df = pd.DataFrame(
-        {
-            "city": ["a"],
-            "price": [1.5],
-            "when": pd.to_datetime(["2020-01-01"]),
-            "kind": pd.Categorical(["x"]),
-        }
-    )
+    df = pd.DataFrame({"city": ["a"], "price": [1.5]})
+    df["when"], df["kind"] = pd.to_datetime(["2020-01-01"]), pd.Categorical(["x"])
     modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "re": re, "json": json}
     modules |= {"datetime": datetime, "collections": collections}
     tables = {"df": df, "city": df["city"], "pf": pl.DataFrame({"city": ["a"]})}
@@ -198,94 +192,91 @@ def table_names() -> dict[str, Any]:
     return {**modules, **tables, **plain, **users}
 
 
-TABLE = [
-    ("df.city.str.con", "contains"),
-    ("df['city'].str.up", "upper"),
-    ("df.when.dt.ye", "year"),
-    ("df.kind.cat.cod", "codes"),
-    ("df.plot.ba", "bar"),
-    ("city.str.split(',').str.ge", "get"),
-    ("df.groupby('city').pri", "price"),
-    ("df.groupby('city').ag", "agg"),
-    ("df.groupby('city').price.me", "mean"),
-    ("df.groupby('city')['price'].med", "median"),
-    ("df.groupby('ci", "city"),
-    ("df.groupby('city').mean().sort_v", "sort_values"),
-    ("df[df.price > 1].pri", "price"),
-    ("df.head().ci", "city"),
-    ("df.head()['pr", "price"),
-    ("df.sort_values('price').to_cs", "to_csv"),
-    ("df.loc[0].ind", "index"),
-    ("df.loc[:, 'city'].str.lo", "lower"),
-    ("df.iloc[:3].pri", "price"),
-    ("df.columns.str.lo", "lower"),
-    ("df.index.dt", "dtype"),
-    ("df.price.mean().is_", "is_integer"),
-    ("df.city.value_counts().he", "head"),
-    ("df.rolling(2).me", "mean"),
-    ("df.to_csv('x', ind", "index="),
-    ("pd.read_csv('x', par", "parse_dates="),
-    ("pd.read_csv('x').gro", "groupby"),
-    ("pd.concat([df]).hea", "head"),
-    ("pd.to_datetime(df.city).dt.mon", "month"),
-    ("df.merge(df, ho", "how="),
-    ("pf.filter(pl.col('city').str.ends", "ends_with"),
-    ("pf['city'].str.to_up", "to_uppercase"),
-    ("pf.lazy().coll", "collect"),
-    ("pf['ci", "city"),
-    ("np.arange(3).resh", "reshape"),
-    ("np.linspace(0, 1, nu", "num="),
-    ("np.zeros(3).T.as", "astype"),
-    ("plt.figure().savef", "savefig"),
-    ("fig, ax = plt.subplots()\nfig.savef", "savefig"),
-    ("json.dumps(data, ind", "indent="),
-    ("re.match('a', text).gr", "group"),
-    ("re.compile('a').fullm", "fullmatch"),
-    ("datetime.datetime.now().strf", "strftime"),
-    ("collections.Counter(text).most", "most_common"),
-    ("text.split(',')[0].up", "upper"),
-    ("text.upper().sp", "split"),
-    ("path.parent.ex", "exists"),
-    ("path.read_text().spl", "split"),
-    ("(path / 'a').is_fil", "is_file"),
-    ("open('x').readl", "readline"),
-    ("with open('x') as file:\n    file.readl", "readline"),
-    ("data['a']['b'].app", "append"),
-    ("data['", "a"),
-    ("user.title.up", "upper"),
-    ("user.friend().na", "name"),
-    ("User('x').ta", "tags"),
-    ("items[-1].fri", "friend"),
-    ("send('x', ret", "retries="),
-    ("send('x')[0].up", "upper"),
-    ("sorted([1], rev", "reverse="),
-    ("print(1, se", "sep="),
-    ("max(1, ke", "key="),
-    ("int('1', ba", "base="),
-    ("import csv\ncsv.DictR", "DictReader"),
-    ("new = df.head()\nnew.pri", "price"),
-    ("rows = text.split()\nrows[0].low", "lower"),
-    ("df.__len", "__len__"),
-    ("from pandas import DataF", "DataFrame"),
-]
+TABLE = r"""
+df.city.str.con | contains
+df['city'].str.up | upper
+df.when.dt.ye | year
+df.kind.cat.cod | codes
+df.plot.ba | bar
+city.str.split(',').str.ge | get
+df.groupby('city').pri | price
+df.groupby('city').ag | agg
+df.groupby('city').price.me | mean
+df.groupby('city')['price'].med | median
+df.groupby('ci | city
+df.groupby('city').mean().sort_v | sort_values
+df[df.price > 1].pri | price
+df.head().ci | city
+df.head()['pr | price
+df.sort_values('price').to_cs | to_csv
+df.loc[0].ind | index
+df.loc[:, 'city'].str.lo | lower
+df.iloc[:3].pri | price
+df.columns.str.lo | lower
+df.index.dt | dtype
+df.price.mean().is_ | is_integer
+df.city.value_counts().he | head
+df.rolling(2).me | mean
+df.to_csv('x', ind | index=
+pd.read_csv('x', par | parse_dates=
+pd.read_csv('x').gro | groupby
+pd.concat([df]).hea | head
+pd.to_datetime(df.city).dt.mon | month
+df.merge(df, ho | how=
+pf.filter(pl.col('city').str.ends | ends_with
+pf['city'].str.to_up | to_uppercase
+pf.lazy().coll | collect
+pf['ci | city
+np.arange(3).resh | reshape
+np.linspace(0, 1, nu | num=
+np.zeros(3).T.as | astype
+plt.figure().savef | savefig
+fig, ax = plt.subplots()\nfig.savef | savefig
+json.dumps(data, ind | indent=
+re.match('a', text).gr | group
+re.compile('a').fullm | fullmatch
+datetime.datetime.now().strf | strftime
+collections.Counter(text).most | most_common
+text.split(',')[0].up | upper
+text.upper().sp | split
+path.parent.ex | exists
+path.read_text().spl | split
+(path / 'a').is_fil | is_file
+open('x').readl | readline
+with open('x') as file:\n    file.readl | readline
+data['a']['b'].app | append
+data[' | a
+user.title.up | upper
+user.friend().na | name
+User('x').ta | tags
+items[-1].fri | friend
+send('x', ret | retries=
+send('x')[0].up | upper
+sorted([1], rev | reverse=
+print(1, se | sep=
+max(1, ke | key=
+int('1', ba | base=
+import csv\ncsv.DictR | DictReader
+new = df.head()\nnew.pri | price
+rows = text.split()\nrows[0].low | lower
+df.__len | __len__
+from pandas import DataF | DataFrame
+"""
 """Code, and the completion that must come first."""
 
 
-@pytest.mark.parametrize(("code", "wanted"), TABLE)
+@pytest.mark.parametrize(("code", "wanted"), rows(TABLE))
 def test_best_completion_comes_first(table_names: dict[str, Any], code: str, wanted: str) -> None:
     assert labels(table_names, code)[0] == wanted
 
 
-def test_names_with_two_underscores_are_listed_only_if_one_is_typed() -> None:
-    namespace = {"nothing": object(), "point": Point(1)}
+def test_columns_of_polars_and_unasked_underscores_are_not_listed() -> None:
+    namespace = {"nothing": object(), "point": Point(1), "pf": pl.DataFrame({"city": ["a"]})}
+    assert "city" not in labels(namespace, "pf.")
     assert labels(namespace, "nothing.") == []
     assert labels(namespace, "point._")[0] == "_secret"
     assert "__class__" in labels(namespace, "point._")
     assert labels(namespace, "point.__")[0].startswith("__")
-
-
-def test_columns_of_polars_are_no_attributes(table_names: dict[str, Any]) -> None:
-    assert "city" not in labels(table_names, "pf.")
 
 
 @pytest.mark.parametrize(
@@ -324,13 +315,8 @@ def test_files_are_completed_in_strings(project: Path) -> None:
 
 def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
-    assert [name for name in labels(namespace, "pot") if name in namespace] == [
-        "pot",
-        "potato",
-        "Potter",
-        "spot",
-        "p_o_t",
-    ]
+    found = [name for name in labels(namespace, "pot") if name in namespace]
+    assert found == ["pot", "potato", "Potter", "spot", "p_o_t"]
 
 
 def test_private_names_are_listed_after_an_underscore() -> None:
@@ -402,10 +388,8 @@ def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
 
 
 def test_completions_have_a_kind_and_a_description() -> None:
-    about = {
-        item["label"]: (item["kind"], item["doc"])
-        for item in complete(NAMESPACE, "point.", 6)["items"]
-    }
+    items = complete(NAMESPACE, "point.", 6)["items"]
+    about = {item["label"]: (item["kind"], item["doc"]) for item in items}
     assert about["length"] == ("property", "How far from zero.")
     assert about["x"] == ("data", "int  1")
     assert about["moved"] == ("function", "(self, by, sideways)")

@@ -1,4 +1,4 @@
-"""From whatever a person has to one text with named parts."""
+"""Texts, files, folders and tables become one text with named parts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mahtab_tui.worker.contexts import ContextError, ContextText, read_context
 
 
 def parts(context: ContextText) -> dict[str, str]:
-    """The documents by name, cut out of the whole."""
+    """Return the text of each document by name."""
     return {name: context.text[start:end] for name, start, end in context.parts}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
-    """Have the system refuse to open one path, as it does for others than its owner."""
+    """Make the system refuse to open one path."""
 
     def refusing(call: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         if str(path) == str(shut):
@@ -53,7 +53,7 @@ def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> Non
     assert read_context(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
 
 
-def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: Path) -> None:
+def test_bytes_outside_utf_8_are_read_as_latin_1(tmp_path: Path) -> None:
     data = b"caf\xe9 \xff"
     context = read_context(data)
     assert context.text == decode(data) == "caf\xe9 \xff"
@@ -62,22 +62,18 @@ def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: P
     file.write_bytes(data)
     assert read_context(file).text == decode(data)
     assert parts(read_context(tmp_path)) == {"old.txt": decode(data)}
-    assert parts(read_context([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {
+    assert parts(read_context([data, "\ufeffé".encode("utf-16-le")])) == {
         "0": decode(data),
         "1": "é",
     }
 
 
-def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "events.log"
-    file.write_text("one\ntwo\n")
-    assert read_context(file) == ContextText("one\ntwo\n", about="the file events.log")
+def test_path_is_read_and_a_file_name_is_searched(project: Path) -> None:
+    (project / "events.log").write_text("one\ntwo\n")
+    file = ContextText("one\ntwo\n", about="the file events.log")
+    assert read_context(project / "events.log") == file
     with pytest.raises(ContextError, match=r"missing\.log cannot be read: No such file"):
-        read_context(tmp_path / "missing.log")
-
-
-def test_file_name_is_searched_as_text_with_a_notice(project: Path) -> None:
-    (project / "events.log").write_text("one\n")
+        read_context(project / "missing.log")
     context = read_context("events.log")
     assert context.text == "events.log"
     assert "pass pathlib.Path('events.log')" in context.notices[0]
@@ -91,7 +87,7 @@ def test_folder_is_read_as_its_text_files(tmp_path: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(name)
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\x00")
-    (tmp_path / "utf16.txt").write_bytes(codecs.BOM_UTF16_LE + "wide".encode("utf-16-le"))
+    (tmp_path / "utf16.txt").write_bytes("\ufeffwide".encode("utf-16-le"))
     context = read_context(tmp_path)
     assert context.kind == "dict"
     assert parts(context) == {"a.txt": "a.txt", "utf16.txt": "wide", "b/two.txt": "b/two.txt"}
@@ -110,43 +106,37 @@ def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         read_context(tmp_path)
 
 
-@pytest.mark.parametrize("shut", ["shut.txt", "shut"])
-def test_unreadable_files_of_a_folder_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shut: str
+@pytest.mark.parametrize("name", ["shut.txt", "shut/in.txt"])
+def test_unreadable_files_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "shut").mkdir()
-    name = shut if shut.endswith(".txt") else f"{shut}/in.txt"
     for each in ("open.txt", name):
         (tmp_path / each).write_text(each)
-    refuse(monkeypatch, tmp_path / shut)
+    shut = tmp_path / name.partition("/")[0]
+    refuse(monkeypatch, shut)
     assert parts(read_context(tmp_path)) == {"open.txt": "open.txt"}
-    with pytest.raises(ContextError, match=f"{shut} cannot be read: Permission denied"):
-        read_context(tmp_path / shut)
+    with pytest.raises(ContextError, match=f"{shut.name} cannot be read: Permission denied"):
+        read_context(shut)
 
 
 @pytest.mark.timeout(20)
 def test_endless_files_are_refused(tmp_path: Path) -> None:
-    """Also a pipe that nobody writes to, whose opening alone would wait; in a folder they are no
-    files."""
-    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for a writer
     for source in (Path("/dev/zero"), tmp_path / "pipe"):
         with pytest.raises(ContextError, match="is not a file but a device or a pipe"):
             read_context(source)
     (tmp_path / "a.txt").write_text("a")
     assert parts(read_context(tmp_path)) == {"a.txt": "a"}
-
-
-def test_impossible_file_names_are_refused() -> None:
     with pytest.raises(ContextError, match=r"cannot be read: .*null"):
         read_context(Path("a\0b"))
 
 
 def test_lists_and_dicts_of_texts_become_documents() -> None:
     of_langchain = SimpleNamespace(page_content="of LangChain")
-    documents = ["plain", b"bytes", of_langchain, {"text": "of a dict", "id": 3}, {"id": 4}, 5]
-    context = read_context(documents)
+    context = read_context(["plain", b"bytes", of_langchain, {"text": "a", "id": 3}, {"id": 4}, 5])
     assert context.kind == "list"
-    texts = ["plain", "bytes", "of LangChain", "of a dict", '{"id": 4}', "5"]
+    texts = ["plain", "bytes", "of LangChain", "a", '{"id": 4}', "5"]
     assert parts(context) == dict(zip("012345", texts, strict=True))
     assert parts(read_context(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
     assert read_context({"x": "first", 2: "second"}) == ContextText(
@@ -161,11 +151,6 @@ def test_a_table_is_csv_with_its_columns_named() -> None:
     context = read_context(frame)
     assert context.text == "name,born\nAda,1815\nGrace,1906\n"
     assert context.about == "CSV of a DataFrame of 2 rows with the columns name, born"
-    labelled = read_context(frame.set_index("name"))
-    assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", (
-        "an index that says something is not lost"
-    )
-    assert labelled.about.endswith("the columns name, born")
     wide = pd.DataFrame({f"c{number}": [1] for number in range(150)})
     assert "and 50 more" in read_context(wide).about
 
@@ -178,6 +163,11 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
     [
         (FRAME[FRAME.born > 1900], ",born\n1,1906\n2,1936\n", "(the index), born"),
         (FRAME[::2], ",born\n0,1815\n2,1936\n", "(the index), born"),
+        (
+            FRAME.set_index(pd.Index([*"abc"], name="n")),
+            "n,born\na,1815\nb,1906\nc,1936\n",
+            "n, born",
+        ),
         (FRAME.rename_axis("id"), "id,born\n0,1815\n1,1906\n2,1936\n", "id, born"),
         (
             FRAME.set_index([["x", "x", "y"], ["a", "b", "a"]]).rename_axis(["k", None])[:2],
@@ -186,22 +176,20 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
         ),
         (FRAME.born[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
     ],
-    ids=["filtered", "every second", "named", "of two levels", "of a series"],
 )
 def test_meaningful_index_becomes_a_column(given: object, text: str, columns: str) -> None:
     context = read_context(given)
     assert (context.text, context.about.rpartition("the columns ")[2]) == (text, columns)
 
 
-def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() -> None:
-    long = pd.DataFrame({"n": range(1_000)})
-    assert parts(read_context({"all": long})) == {"all": read_context(long).text}
+def test_tables_and_series_among_documents() -> None:
+    table = pd.DataFrame({"n": range(1_000)})
+    assert parts(read_context({"all": table})) == {"all": read_context(table).text}
     assert parts(read_context(pd.Series(["a", "b"]))) == {"0": "a", "1": "b"}
 
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])
 def test_unsupported_context_type_is_refused(given: object) -> None:
-    with pytest.raises(
-        ContextError, match=f"A value of type {type(given).__name__} cannot be searched"
-    ):
+    name = type(given).__name__
+    with pytest.raises(ContextError, match=f"A value of type {name} cannot be searched"):
         read_context(given)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import stat
-import threading
 import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.store.database import History
-from mahtab_tui.tui.editor.code_area import strip_literals
 from mahtab_tui.tui.editor.pasting import (
     CLASSIFIED,
     clean,
@@ -22,62 +24,38 @@ from mahtab_tui.tui.editor.pasting import (
     is_prose,
     next_indent,
     prepare_pasted_python,
+    strip_literals,
 )
 from mahtab_tui.tui.editor.prompt_area import InputHistory
 
-# Prose and Python are told apart, and the history is walked through by what was typed.
+OpenHistory = Callable[..., History]
+
+PROSE = [
+    "what is the mean of df?",
+    "plot revenue by city, please",
+    "میانگین فروش هر شهر چیست؟",
+    "don't drop the rows with 3 items",
+]
+PYTHON = [
+    "df.head()",
+    "x = 1",
+    "import pandas as pd",
+    "df[df.a > 1]",
+    "a + b",
+    "for x in y:\n    print(x)",
+]
+AMBIGUOUS = ["", "yes", "not now", "def f(a, b", "for x in df.columns:", "print('a' 'b'"]
+AMBIGUOUS += ["%timeit f()", "(" * CLASSIFIED, "word " * CLASSIFIED]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "what is the mean of df?",
-        "plot revenue by city, please",
-        "میانگین فروش هر شهر چیست؟",
-        "don't drop the rows with 3 items",
-    ],
-)
-def test_a_sentence_is_prose(text: str) -> None:
-    assert is_prose(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "df.head()",
-        "x = 1",
-        "import pandas as pd",
-        "df[df.a > 1]",
-        "a + b",
-        "for x in y:\n    print(x)",
-    ],
-)
-def test_effective_python_is_code(text: str) -> None:
-    assert is_code(text)
-    assert not is_prose(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "yes",
-        "not now",
-        "def f(a, b",
-        "for x in df.columns:",
-        "print('a' 'b'",
-        "%timeit f()",
-        "(" * CLASSIFIED,
-        "word " * CLASSIFIED,
-    ],
-)
-def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
-    assert not is_prose(text)
-    assert not is_code(text)
+@pytest.mark.parametrize("text", [*PROSE, *PYTHON, *AMBIGUOUS])
+def test_prose_and_code_are_recognized_and_ambiguous_text_is_neither(text: str) -> None:
+    assert is_prose(text) == (text in PROSE)
+    assert is_code(text) == (text in PYTHON)
 
 
 def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None:
-    history = InputHistory(History(tmp_path / "history.db", "a project"))
+    history = InputHistory(History(tmp_path / "history.db", "p"))
     for text in ("df.head()", "x = 2", "df", "df.tail()", "x = 3"):
         history.add(text, "python")
     assert history.step(1, "python", "df") == "df.tail()"
@@ -86,9 +64,6 @@ def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None
     assert history.step(-1, "python", "df.head()") == "df.tail()"
     assert history.step(-1, "python", "df.tail()") == "df"
     assert history.step(1, "python", "") == "x = 3"
-
-
-# Indentation, brackets, pasted text.
 
 
 @pytest.mark.parametrize(
@@ -118,7 +93,7 @@ def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> 
     assert next_indent(before) == " " * indent
 
 
-def test_bare_text_keeps_only_what_is_code() -> None:
+def test_literals_and_comments_are_stripped() -> None:
     assert strip_literals('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
 
 
@@ -162,8 +137,6 @@ def test_blanks_behind_a_fence_take_linear_time() -> None:
     text = f"```{' ' * 1_000_000}!"
     assert prepare_pasted_python(text, into_empty=True) == text
 
-
-# Inputs that Enter runs, and inputs that it continues.
 
 OPEN = [
     "f(1,",
@@ -209,7 +182,7 @@ COMPLETE = [
     "  !git commit -m 'one",
     "return 1",
 ]
-WRONG = [
+WRONG = [  # it runs, so that its error shows
     "x = = 1",
     "if x = 3:",
     "for",
@@ -226,19 +199,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("source", OPEN)
-def test_unfinished_code_is_incomplete(source: str) -> None:
-    assert not is_complete(source)
-
-
-@pytest.mark.parametrize("source", COMPLETE)
-def test_runnable_code_is_complete(source: str) -> None:
-    assert is_complete(source)
-
-
-@pytest.mark.parametrize("source", WRONG)
-def test_wrong_code_is_complete_so_that_its_error_shows(source: str) -> None:
-    assert is_complete(source)
+@pytest.mark.parametrize("source", [*OPEN, *COMPLETE, *WRONG])
+def test_code_is_complete_unless_it_continues(source: str) -> None:
+    assert is_complete(source) == (source not in OPEN)
 
 
 def test_check_emits_no_warnings() -> None:
@@ -252,139 +215,134 @@ def test_any_text_gets_an_answer(source: str) -> None:
     assert is_complete(source) in (True, False)
 
 
+# The input history.
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "history.db"
+
+
+@pytest.fixture
+def open_history(path: Path) -> Iterator[OpenHistory]:
+    """Open the history of a project; all are closed after the test."""
+    with ExitStack() as stack:
+
+        def open_history(project: str = "p", **options: Any) -> History:
+            history = History(path, project, **options)
+            stack.callback(history.close)
+            return history
+
+        yield open_history
+
+
 def texts(history: History, mode: str | None = None) -> list[str]:
     return [entry.text for entry in history.entries(mode)]
 
 
-def test_entries_are_newest_first_with_this_projects_before_others(tmp_path: Path) -> None:
-    path = tmp_path / "home" / "history.db"
-    here, there = History(path, "/here"), History(path, "/there")
-    for history, text, mode in (
-        (here, "a = 1", "python"),
-        (here, "why?", "ask"),
-        (there, "b = 2", "python"),
-        (here, "c\nd", "python"),
-    ):
-        history.add(text, mode)
+def add(history: History, *texts: str) -> None:
+    for text in texts:
+        history.add(text, "python")
+
+
+def test_entries_are_newest_first_with_this_projects_before_others(
+    open_history: OpenHistory, path: Path
+) -> None:
+    here, there = open_history("/here"), open_history("/there")
+    add(here, "a = 1")
+    here.add("why?", "ask")
+    add(there, "b = 2")
+    add(here, "c\nd")
     assert texts(here) == ["c\nd", "why?", "a = 1", "b = 2"]
     assert texts(here, "python") == ["c\nd", "a = 1", "b = 2"]
     assert texts(there) == ["b = 2", "c\nd", "why?", "a = 1"]
     assert here.problem == there.problem == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    here.close()
-    there.close()
 
 
-def test_repeated_input_is_stored_once(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.db", "p")
-    for text in ("a", "a", "b", "a", "a"):
-        history.add(text, "python")
+def test_repeated_input_is_stored_once(open_history: OpenHistory, path: Path) -> None:
+    history = open_history()
+    add(history, "a", "a", "b", "a", "a")
     assert texts(history) == ["a", "b"]
-    rows = sqlite3.connect(tmp_path / "history.db").execute("select text from input").fetchall()
-    assert [row[0] for row in rows] == ["a", "b", "a"]
-    history.close()
+    rows = sqlite3.connect(path).execute("select text from input").fetchall()
+    assert rows == [("a",), ("b",), ("a",)]
 
 
-def test_history_survives_a_restart_with_any_text(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
-    first = History(path, "p")
+def test_history_survives_a_restart_with_any_text(open_history: OpenHistory) -> None:
     hostile = ["nul \x00", "lone \ud800", "'; drop table input; --", "ש" * 100_000]
-    for text in hostile:
-        first.add(text, "python")
+    first = open_history()
+    add(first, *hostile)
     first.close()
-    second = History(path, "p")
-    assert texts(second) == hostile[::-1]
-    second.close()
+    assert texts(open_history()) == hostile[::-1]
 
 
-def test_search_finds_all_words_in_any_order(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.db", "p")
-    for text in ("df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF"):
-        history.add(text, "python")
+def test_search_finds_all_words_in_any_order(open_history: OpenHistory) -> None:
+    history = open_history()
+    add(history, "df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF")
     found = [entry.text for entry in history.search("df")]
     assert found == ["DF", "print(df)\nmore", "df.describe()"]
     assert [entry.text for entry in history.search("more print")] == ["print(df)\nmore"]
     assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
     assert history.search("zzz") == []
-    history.close()
 
 
 @pytest.mark.parametrize(
     "damage",
     [b"this is no database, it only says so" * 100, b"SQLite format 3\x00" + b"\xff" * 5000],
 )
-def test_damaged_file_is_moved_away(tmp_path: Path, damage: bytes) -> None:
-    path = tmp_path / "history.db"
+def test_damaged_file_is_moved_away(open_history: OpenHistory, path: Path, damage: bytes) -> None:
+    path.parent.mkdir()
     path.write_bytes(damage)
-    history = History(path, "p")
+    history = open_history()
     assert "damaged" in history.problem
-    history.add("x", "python")
+    add(history, "x")
     history.close()
-    again = History(path, "p")
-    assert texts(again) == ["x"]
-    again.close()
-    damaged = next(tmp_path.glob("history.db.damaged-*"))
+    assert texts(open_history()) == ["x"]
+    damaged = next(path.parent.glob("history.db.damaged-*"))
     assert damaged.read_bytes() == damage
 
 
-def test_folder_at_the_file_path_leaves_history_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
-    path.mkdir()
-    history = History(path, "p")
-    history.add("x", "python")
+def test_folder_at_the_file_path_leaves_history_in_memory(
+    open_history: OpenHistory, path: Path
+) -> None:
+    path.mkdir(parents=True)
+    history = open_history()
+    add(history, "x")
     assert "keeps it in memory" in history.problem
     assert texts(history) == ["x"]
-    history.close()
 
 
-def test_locked_file_is_reported_and_not_moved_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "history.db"
-    history = History(path, "p")
+def test_locked_file_is_reported_and_not_moved_away(open_history: OpenHistory, path: Path) -> None:
+    history = open_history()
     history._database._connection.execute("pragma busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
-    history.add("x", "python")
+    add(history, "x")
     assert "locked" in history.problem
     other.execute("rollback")
-    history.add("y", "python")
+    add(history, "y")
     assert texts(history) == ["y"]
-    assert list(tmp_path.glob("*damaged*")) == []
-    history.close()
+    assert list(path.parent.glob("*damaged*")) == []
 
 
-def test_several_programs_write_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
+def test_several_programs_write_at_once(open_history: OpenHistory) -> None:
+    def work(name: str) -> str:
+        history = open_history(name)
+        add(history, *(f"{name} {number}" for number in range(20)))
+        return history.problem
 
-    def work(name: str) -> None:
-        history = History(path, name)
-        for number in range(20):
-            history.add(f"{name} {number}", "python")
-        assert history.problem == ""
-        history.close()
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    reader = History(path, "a")
-    assert len(texts(reader)) == 80
-    reader.close()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, "abcd")) == [""] * 4
+    assert len(texts(open_history("a"))) == 80
 
 
-def test_no_trace_session_writes_no_inputs(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
-    hidden = History(path, "here", no_trace=True)
+def test_no_trace_session_writes_no_inputs(open_history: OpenHistory, path: Path) -> None:
+    open_history(no_trace=True)
     assert not path.exists()
-    hidden.close()
-    first = History(path, "here")
-    first.add("earlier", "python")
-    hidden = History(path, "here", no_trace=True)
-    hidden.add("hidden", "python")
-    assert [entry.text for entry in hidden.entries()] == ["hidden", "earlier"]
-    assert [entry.text for entry in first.entries()] == ["earlier"]
-    hidden.close()
-    first.close()
+    first = open_history()
+    add(first, "earlier")
+    hidden = open_history(no_trace=True)
+    add(hidden, "hidden")
+    assert texts(hidden) == ["hidden", "earlier"]
+    assert texts(first) == ["earlier"]

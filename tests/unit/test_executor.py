@@ -1,4 +1,4 @@
-"""The parts around a cell: magics, shell lines and tools, output and its limits."""
+"""Magics, shell lines and tools of a cell, and limits of its output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import builtins
 import contextlib
 import io
+import itertools
 import json
 import os
 import warnings
@@ -29,21 +30,14 @@ from mahtab_tui.worker.text_tools import grep, partition, peek
 from mahtab_tui.worker.toolbox import create, edit, load_claude_sessions, needs_terminal, read
 from mahtab_tui.worker.tracebacks import format_safely
 
-# The parts around a cell: the limited stream, what is kept of long output, tracebacks.
-
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
-def test_limited_output_keeps_exactly_what_the_limit_allows(texts: list[str], limit: int) -> None:
-    stream = LimitedOutput(limit=limit)
-    raised = False
-    for text in texts:
-        try:
+def test_limited_output_is_cut_at_its_limit(texts: list[str], limit: int) -> None:
+    stream, whole = LimitedOutput(limit=limit), "".join(texts)
+    with pytest.raises(OutputLimitError) if len(whole) > limit else contextlib.nullcontext():
+        for text in texts:
             assert stream.write(text) == len(text)
-        except OutputLimitError:
-            raised = True
-            break
-    assert stream.getvalue() == "".join(texts)[:limit]
-    assert raised == (len("".join(texts)) > limit)
+    assert stream.getvalue() == whole[:limit]
 
 
 def test_two_limited_streams_count_together() -> None:
@@ -57,15 +51,10 @@ def test_two_limited_streams_count_together() -> None:
 
 
 @given(st.text(), st.integers(1, 5))
-def test_shortening_keeps_head_and_tail_and_counts_the_rest(text: str, keep: int) -> None:
-    short = shorten(text, keep)
-    if len(text) <= 2 * keep:
-        assert short == text
-    else:
-        assert (
-            short
-            == f"{text[:keep]}\n… {len(text) - 2 * keep:,} characters left out …\n{text[-keep:]}"
-        )
+def test_shortening_counts_the_omitted_middle(text: str, keep: int) -> None:
+    note = f"\n… {len(text) - 2 * keep:,} characters left out …\n"
+    short = text if len(text) <= 2 * keep else text[:keep] + note + text[-keep:]
+    assert shorten(text, keep) == short
 
 
 PLAIN = st.text(st.characters(exclude_characters="\r\b\x1b"), min_size=1, max_size=9)
@@ -73,9 +62,7 @@ PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), P
 
 
 @given(PIECES, st.integers(1, 20))
-def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
-    pieces: list[tuple[str, str]], keep: int
-) -> None:
+def test_kinds_of_reduced_output_add_up(pieces: list[tuple[str, str]], keep: int) -> None:
     whole = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "KEEP", keep)
@@ -89,27 +76,27 @@ def test_output_is_reduced_to_head_and_tail_and_its_kinds_add_up(
 
 
 @given(st.text(st.characters(codec="utf-8")), st.lists(st.integers(1, 3), min_size=1))
-def test_chunks_join_to_the_text_however_its_bytes_are_split(text: str, sizes: list[int]) -> None:
-    chunks_read: list[str] = []
-    chunks = Chunks(chunks_read.append)
-    data, turn = text.encode(), 0
+def test_chunks_of_any_size_join_to_the_text(text: str, sizes: list[int]) -> None:
+    found: list[str] = []
+    chunks = Chunks(found.append)
+    data, turns = text.encode(), itertools.cycle(sizes)
     while data:
-        size = sizes[turn % len(sizes)]
+        size = next(turns)
         chunks.feed(data[:size])
-        data, turn = data[size:], turn + 1
+        data = data[size:]
     chunks.end()
-    assert "".join(chunks_read) == text
+    assert "".join(found) == text
 
 
-def test_incomplete_character_at_the_end_is_made_visible() -> None:
-    decoded_parts: list[str] = []
-    chunks = Chunks(decoded_parts.append)
+def test_incomplete_character_is_made_visible() -> None:
+    found: list[str] = []
+    chunks = Chunks(found.append)
     chunks.feed(b"a\xe2\x82")
     chunks.end()
-    assert "".join(decoded_parts) == "a\ufffd"
+    assert "".join(found) == "a\ufffd"
 
 
-def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
+def test_raising_exception_text_is_replaced() -> None:
     class Trap(Exception):
         def __str__(self) -> str:
             raise SystemExit
@@ -117,7 +104,7 @@ def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
     assert "Trap" in format_safely(Trap())
 
 
-# Lines of a cell that are no Python, and how far a cell with them is complete.
+# Lines of a cell that are not Python, and when such a cell is complete.
 
 
 @pytest.mark.parametrize(
@@ -181,29 +168,15 @@ def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None
     assert history.outputs == {2: "b", 3: "c"}
 
 
-@pytest.mark.parametrize(
-    ("source", "complete"),
-    [
-        ("!ls", True),
-        ("x = !ls", True),
-        ("df.head??", True),
-        ("%%time\nx", True),
-        ("for x in y:\n    !ls\n", True),
-        ("for x in y:\n    !ls", False),
-        ("x = !ls\nif x:", False),
-        ("!ls\nf(", False),
-        ("%%bash", False),
-        ("%%writefile x.txt", False),
-        ("%%writefile x.txt\n", False),
-        ("%%time", False),
-        ("%%bash\necho", False),
-        ("%%bash\necho\n", True),
-        ("%time f()", True),
-        ("%matplotlib inline", True),
-    ],
-)
-def test_completeness_of_shortcut_lines(source: str, complete: bool) -> None:
-    assert is_complete(source) == complete
+COMPLETE = ["!ls", "x = !ls", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%%bash\necho\n"]
+COMPLETE += ["%time f()", "%matplotlib inline"]
+INCOMPLETE = ["for x in y:\n    !ls", "x = !ls\nif x:", "!ls\nf(", "%%bash", "%%writefile x.txt"]
+INCOMPLETE += ["%%writefile x.txt\n", "%%time", "%%bash\necho"]
+
+
+@pytest.mark.parametrize("source", COMPLETE + INCOMPLETE)
+def test_completeness_of_shortcut_lines(source: str) -> None:
+    assert is_complete(source) == (source in COMPLETE)
 
 
 def test_peek_reports_its_range() -> None:
@@ -222,7 +195,7 @@ def test_grep_numbers_lines_and_shows_context() -> None:
 
 
 @given(st.text(), st.integers(1, 20))
-def test_partition_parts_join_to_the_original_text(text: str, n: int) -> None:
+def test_parts_join_to_the_text(text: str, n: int) -> None:
     parts = partition(text, n)
     assert "".join(parts) == text
     assert len(parts) <= n
@@ -230,10 +203,9 @@ def test_partition_parts_join_to_the_original_text(text: str, n: int) -> None:
 
 
 def test_read_numbers_lines(project: Path) -> None:
-    (project / "a.txt").write_text("one\ntwo\nthree\n")
+    (project / "a.txt").write_bytes(b"one\f\r\ntwo\r\nthree\n")
     assert read("a.txt", 2, 3) == "     2  two\n     3  three"
-    (project / "form.txt").write_bytes(b"one\f\r\ntwo\r\n")
-    assert read("form.txt") == "     1  one\f\n     2  two"
+    assert read("a.txt") == "     1  one\f\n     2  two\n     3  three"
     with pytest.raises(FileNotFoundError):
         read("missing.txt")
 
@@ -251,19 +223,23 @@ def test_edit_replaces_unique_text_and_shows_it(
 
 
 @pytest.mark.parametrize(
-    ("old", "message"),
+    ("old", "new", "message"),
     [
-        ("", "empty"),
-        ("zzz", "does not occur"),
-        ("a", "occurs 2 times"),
-        ("alpha = 2", "Line 1 is similar"),
+        ("", "new", "empty"),
+        ("zzz", "new", "does not occur"),
+        ("a", "new", "occurs 3 times"),
+        ("alpha = 2", "new", "Line 1 is similar"),
+        ("caf", "→", "cp1252, which has no '→'"),
     ],
 )
-def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> None:
-    (project / "a.py").write_text("alpha = 1\nb = 2\n")
+def test_edit_refuses_ambiguous_or_unencodable_text(
+    project: Path, old: str, new: str, message: str
+) -> None:
+    before = b"alpha = 1\ncaf\xe9\n"
+    (project / "a.py").write_bytes(before)
     with pytest.raises(ValueError, match=message):
-        edit("a.py", old, "new")
-    assert (project / "a.py").read_text() == "alpha = 1\nb = 2\n"
+        edit("a.py", old, new)
+    assert (project / "a.py").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -281,21 +257,14 @@ def test_edit_refuses_ambiguous_text(project: Path, old: str, message: str) -> N
 def test_edit_keeps_line_ends_and_encoding(
     project: Path, before: bytes, old: str, new: str, after: bytes
 ) -> None:
-    (project / "a.py").write_bytes(before)
+    file = project / "a.py"
+    file.write_bytes(before)
     edit("a.py", old, new)
-    assert (project / "a.py").read_bytes() == after
-
-
-def test_edit_writes_nothing_that_the_files_encoding_cannot_represent(project: Path) -> None:
-    (project / "a.txt").write_bytes(b"caf\xe9\n")
-    with pytest.raises(ValueError, match="cp1252, which has no '→'"):
-        edit("a.txt", "caf", "→")
-    assert (project / "a.txt").read_bytes() == b"caf\xe9\n"
+    assert file.read_bytes() == after
 
 
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
     create("deep/down/a.txt", "text\n")
-    assert (project / "deep/down/a.txt").read_text() == "text\n"
     with pytest.raises(FileExistsError, match="already exists"):
         create("deep/down/a.txt", "other")
     assert (project / "deep/down/a.txt").read_text() == "text\n"
@@ -315,35 +284,32 @@ def test_a_changed_module_is_reloaded(
     assert "could not be reloaded" in capsys.readouterr().out
 
 
-def test_claude_sessions_are_read_and_broken_lines_skipped(project: Path, home: Path) -> None:
+def test_claude_sessions_are_read(project: Path, home: Path) -> None:
     assert load_claude_sessions() == []
-    folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in os.getcwd())
-    folder.mkdir(parents=True)
-    lines = [
-        "{broken",
-        "[]",
-        "[" * 200_000,
-        json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
-        json.dumps({"type": "assistant", "message": {"content": []}}),
-    ]
-    (folder / "abc.jsonl").write_text("\n".join(lines))
+    name = "".join(char if char.isalnum() else "-" for char in os.getcwd())
+    file = home / ".claude" / "projects" / name / "abc.jsonl"
+    file.parent.mkdir(parents=True)
+    user = {"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}
+    assistant = {"type": "assistant", "message": {"content": []}}
+    broken = ["{broken", "[]", "[" * 200_000]
+    file.write_text("\n".join([*broken, json.dumps(user), json.dumps(assistant)]))
     [found] = load_claude_sessions()
     assert (found["id"], found["title"], found["messages"]) == ("abc", "Fix the bug", 2)
 
 
-def test_every_tool_is_documented() -> None:
-    for name in toolbox.NAMES:
-        assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
+@pytest.mark.parametrize("name", toolbox.NAMES)
+def test_every_tool_is_documented(name: str) -> None:
+    assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
+
+
+TOKENS = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
 
 
 @given(
     st.text(alphabet="ab!='\"\n ()[]:#\\%?", max_size=40)
-    | st.lists(
-        st.sampled_from(["%time", "!", "?", "x", "(", ")", "'''", "\n", "    ", "=", "\\", "%%"]),
-        max_size=12,
-    ).map("".join)
+    | st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 )
-def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
+def test_valid_python_is_unchanged(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")
     with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -351,13 +317,8 @@ def test_valid_python_and_line_numbers_are_unchanged(source: str) -> None:
         assert transform(source) == source
 
 
-TERMINAL = [
-    *("vim a.py", "git commit", "git rebase -i HEAD~3", "git add -p", "EDITOR=vi less a"),
-    *("sudo vi /etc/hosts", "python", "ssh host", "/usr/bin/top"),
-]
-CAPTURED = ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", ""]
-
-
-def test_programs_that_need_the_terminal_are_recognised() -> None:
-    assert [each for each in TERMINAL if not needs_terminal(each)] == []
-    assert [each for each in CAPTURED if needs_terminal(each)] == []
+def test_terminal_programs_are_recognised() -> None:
+    terminal = "vim a.py|git commit|git rebase -i HEAD~3|git add -p|EDITOR=vi less a|sudo vi /etc/hosts|python|ssh host|/usr/bin/top"
+    captured = "ls|git commit -m x|git status|python a.py|echo vim|grep 'x y|"
+    assert [each for each in terminal.split("|") if not needs_terminal(each)] == []
+    assert [each for each in captured.split("|") if needs_terminal(each)] == []

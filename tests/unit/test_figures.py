@@ -1,4 +1,4 @@
-"""The figures of an answer: which of its words they are, and which of them stand in a source."""
+"""The figures of an answer: found in its text, and in the sources that they come from."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mahtab_tui.bus.records import AnswerFigure
 CARS = "23.514572864321607\n     mpg  cylinders\n0   18.0          8\n[406 rows x 9 columns]"
 AIRPORTS = "          name  n\n3  Municipal Arpt  8\ntotal: 1,203,412"
 
-# An answer, the output of cell 3, the question; the figures that are found, and those that are not.
+# An answer, the output of cell 3, the question; the figures in these sources, and those that are not.
 Case = tuple[str, str, str, list[str], list[str]]
 CASES: list[Case] = [
-    # Numbers as they stand there
+    # Exact numbers
     ("There are 10.", "8", "", [], ["10"]),
     ("There are 10.", "", "Are there 10?", ["10"], []),
     ("There are 8 of 406.", CARS, "", ["8", "406"], []),
@@ -64,7 +64,7 @@ CASES: list[Case] = [
     ("0.123", "12.3%", "", ["0.123"], []),
     ("the 25th percentile", "25%  17.5", "", ["25th"], []),
     ("a 95% confidence interval", "", "", [], []),
-    # What follows from others in the sentence
+    # Computed from others in the sentence
     ("8 of 406 (2 %)", CARS, "", ["8", "406", "2 %"], []),
     ("8 + 406 = 414", CARS, "", ["8", "406", "414"], []),
     ("from January 1970 to 1982, 12 years", "1970-01-01 1982-01-01", "", ["1970", "1982", "12"], []),
@@ -86,7 +86,7 @@ CASES: list[Case] = [
     ("the column 'Origin', the columns 'Year' and 'Name', the 'Region' column, column names: 'Size'", "8", "", [], []),
     ("don't say the cars' '90s, 5\" and 6\" wide", "90 5 6", "", ["5", "6"], []),
     ('He said "it is what it is and we have 10 of them".', "", "", [], ["10"]),
-    # What is no figure
+    # Not figures
     ("1. one\n2. two\n   3) three\n> 4. four\n- 5. five\n**6.** six", "", "", [], []),
     ("# The 10 airports\n## 2. Results", "", "", [], []),
     ("cell 3, cells 4 and 5, cells 6-8, step 2, Figure 7, In [9], #12", "", "", [], []),
@@ -116,19 +116,11 @@ def test_figures_of_an_answer(
 
 
 def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
-    sources = [
-        FigureSource(1, "8 40"),
-        FigureSource(None, "406 9"),
-        FigureSource(2, "8"),
-        FigureSource(4, "7.9"),
-    ]
+    outputs = {1: "8 40", None: "406 9", 2: "8", 4: "7.9"}
+    sources = [FigureSource(cell, output) for cell, output in outputs.items()]
     figures = find_figures("8 of 406, 40, 9, 12", sources, "how many of 12?")
     assert [(figure.text, figure.cell) for figure in figures] == [
-        ("8", 2),
-        ("406", None),
-        ("40", 1),
-        ("9", None),
-        ("12", None),
+        *(("8", 2), ("406", None), ("40", 1), ("9", None), ("12", None))
     ]
     assert all(figure.found for figure in figures)
 
@@ -139,13 +131,13 @@ def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ())
     ]
 
 
-def test_names_are_not_missed() -> None:
+def test_names_in_the_code_are_not_missing() -> None:
     answer = "By 'Pclass' and 'Passenger Class', the class 'First Class' leads."
     assert missing(answer) == ["'Passenger Class'", "'First Class'"]
     assert missing(answer, 'df.groupby("Passenger Class")') == ["'First Class'"]
 
 
-def test_each_text_comes_once() -> None:
+def test_equal_figures_are_listed_once() -> None:
     answer = "8 and 8, 10 and 10; about 400, then 400"
     assert find_figures(answer, [FigureSource(2, "8 406")], "") == (
         AnswerFigure("8", True, 2),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from mahtab_tui.agent import (
     Callbacks,
@@ -19,24 +18,20 @@ from mahtab_tui.agent import (
     should_continue,
     should_execute,
 )
-from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus.records import Decision
-from mahtab_tui.llm.scripted import ScriptedChatModel
 from mahtab_tui.settings.model import ApprovalMode
 from tests import tags
-from tests.agents import COMPLETE, Desk, code, last_text, words
+from tests.agents import COMPLETE, Desk, FakeModel, code, last_text, words
 
 
 def test_graph_simple_text_response(desk: Desk) -> None:
     state = desk.run(words("It is a list."))
     assert state["current_response"] == "It is a list."
     assert state["turn_count"] == 0
-    assert desk.doings() == ["thinking", "done"]
+    assert desk.agent_states() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
-    assert (answer.text, answer.attrs) == (
-        "It is a list.",
-        {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []},
-    )
+    attrs = {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []}
+    assert (answer.text, answer.attrs) == ("It is a list.", attrs)
 
 
 def test_graph_code_then_done(desk: Desk) -> None:
@@ -44,7 +39,7 @@ def test_graph_code_then_done(desk: Desk) -> None:
     state = desk.run(code("total = sum(data)\ntotal"), COMPLETE, words("The total is 6."))
     assert desk.namespace["total"] == 6
     assert state["current_response"] == "The total is 6."
-    assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
+    assert desk.agent_states() == ["thinking", "reflecting", "thinking", "done"]
     assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
 
 
@@ -52,18 +47,13 @@ def test_code_in_the_closing_answer_is_shown_and_not_run(desk: Desk) -> None:
     state = desk.run(code("a = 1"), COMPLETE, code("b = 2", words="You could also:"))
     assert "b" not in desk.namespace
     assert state["current_response"].startswith("You could also:")
-    assert desk.doings()[-1] == "done"
+    assert desk.agent_states()[-1] == "done"
 
 
 def test_reflection_on_error_runs_only_after_errors(desk: Desk) -> None:
-    state = desk.run(
-        code("a = 1"),
-        code("1 / 0"),
-        COMPLETE,
-        words("It cannot be divided."),
-        reflection="on_error",
-    )
-    assert desk.doings() == ["thinking", "thinking", "reflecting", "thinking", "done"]
+    answers = code("a = 1"), code("1 / 0"), COMPLETE, words("It cannot be divided.")
+    state = desk.run(*answers, reflection="on_error")
+    assert desk.agent_states() == ["thinking", "thinking", "reflecting", "thinking", "done"]
     assert state["current_response"] == "It cannot be divided."
 
 
@@ -72,22 +62,9 @@ def test_reflection_has_its_own_model(desk: Desk) -> None:
     assert state["current_response"] == "Done."
 
 
-class Breaking(ScriptedChatModel):
-    """Its connection breaks in the middle of an answer."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "breaking"
-
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield from self.stream_text("Half of an\n```python\na = 1\n```\n", None)
-        raise ConnectionResetError("the line is dead")
-
-
 def test_answer_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
-    state = run_graph(
-        create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host
-    )
+    error = ConnectionResetError("the line is dead")
+    state = desk.run(llm=FakeModel(script=["Half of an\n```python\na = 1\n```\n", error]))
     assert state["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
     assert str(state["messages"][-1].text).startswith("Half of an")
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
@@ -103,42 +80,20 @@ def test_invalid_unicode_output_passes_through_the_state(desk: Desk) -> None:
 
 def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Desk) -> None:
     desk.run(code("a = 1"), COMPLETE, words("Done."))
-    shown = (
-        tags.ASSISTANT_CHAT_STREAM,
-        tags.ASSISTANT_CHAT,
-        tags.ASSISTANT_REPL_IN,
-        tags.ASSISTANT_REPL_OUT,
-        tags.AGENT,
-    )
-    order = [record.tag for record in desk.records if record.tag in shown]
-    assert [tag for tag, _ in itertools.groupby(order)] == [
-        tags.AGENT,
-        tags.ASSISTANT_CHAT_STREAM,
-        tags.ASSISTANT_CHAT,
-        tags.ASSISTANT_REPL_IN,
-        tags.ASSISTANT_REPL_OUT,
-        tags.AGENT,
-        tags.ASSISTANT_CHAT_STREAM,
-        tags.ASSISTANT_CHAT,
-        tags.AGENT,
-    ]
-    streamed = [
-        record for record in desk.of(tags.ASSISTANT_CHAT_STREAM) if record.attrs["step"] == 0
-    ]
-    assert (
-        "".join(record.text for record in streamed if record.attrs["kind"] == "code").strip()
-        == "a = 1"
-    )
-    everything = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    answer = [tags.AGENT, tags.ASSISTANT_CHAT_STREAM, tags.ASSISTANT_CHAT]
+    ran = [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
+    order = [record.tag for record in desk.records if record.tag in (*answer, *ran)]
+    groups = [tag for tag, _ in itertools.groupby(order)]
+    assert groups == [*answer, *ran, *answer, tags.AGENT]
+    streamed = desk.of(tags.ASSISTANT_CHAT_STREAM)
+    written = [each.text for each in streamed if each.attrs["kind"] == "code"]
+    assert "".join(written).strip() == "a = 1"
+    everything = "".join(record.text for record in streamed)
     assert "is_complete" not in everything, "the check is not streamed"
 
 
-class Whole(BaseChatModel):
-    """Does not stream."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "whole"
+class NotStreaming(FakeModel):
+    _stream = BaseChatModel._stream
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=AIMessage("All at once."))])
@@ -146,26 +101,12 @@ class Whole(BaseChatModel):
 
 def test_non_streaming_model_is_drawn_too(desk: Desk) -> None:
     tokens: list[str] = []
-    graph = create_repl_graph(Whole(), desk.host)
+    graph = create_repl_graph(NotStreaming(), desk.host)
     state = run_graph(
         graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=tokens.append)
     )
     assert state["current_response"] == "".join(tokens) == "All at once."
     assert "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM)) == "All at once."
-
-
-class Hostile(ScriptedChatModel):
-    text: str
-
-    @property
-    def _llm_type(self) -> str:
-        return "hostile"
-
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        for start in range(0, len(self.text), 1_000):
-            yield ChatGenerationChunk(
-                message=AIMessageChunk(content=self.text[start : start + 1_000])
-            )
 
 
 @pytest.mark.parametrize(
@@ -181,11 +122,10 @@ class Hostile(ScriptedChatModel):
     ],
 )
 def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
-    state = run_graph(
-        create_repl_graph(Hostile(text=text), desk.host), create_initial_state(text), desk.host
-    )
+    pieces = [text[start : start + 1_000] for start in range(0, len(text), 1_000)]
+    state = desk.run(llm=FakeModel(script=pieces), prompt=text)
     assert state["current_response"] == text.replace("\ud800", "\ufffd")
-    assert desk.doings() == ["thinking", "done"]
+    assert desk.agent_states() == ["thinking", "done"]
 
 
 def test_should_execute() -> None:
@@ -213,38 +153,26 @@ def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str)
     assert should_continue(state) == onward
 
 
-# Every answer that the person can give to a block that waits.
+# Each decision about a waiting block.
 
 
-def test_run(desk: Desk) -> None:
+def test_approved_code_runs(desk: Desk) -> None:
     desk.decide(Decision("run"))
     desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.namespace["a"] == 1
     waiting, decided = desk.of(tags.APPROVAL)
     assert waiting.text == decided.text == "a = 1"
-    assert waiting.attrs == {
-        "request": "1.0.0",
-        "turn": 1,
-        "step": 0,
-        "block": 0,
-        "blocks": 1,
-        "party": "replay",
-        "state": "waiting",
-        "reason": "",
-    }
+    index = {"request": "1.0.0", "turn": 1, "step": 0, "block": 0, "blocks": 1}
+    assert waiting.attrs == {**index, "party": "replay", "state": "waiting", "reason": ""}
     assert decided.attrs == waiting.attrs | {"state": "run"}
 
 
 def test_waiting_block_appears_under_its_streamed_code_and_runs_as_it(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("run"))
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
-    drawn = {
-        (r.attrs["step"], r.attrs["block"])
-        for r in desk.of(tags.ASSISTANT_CHAT_STREAM)
-        if r.attrs["kind"] == "code"
-    }
-    ran = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_REPL_IN)}
-    assert drawn == ran == {(0, 0), (0, 1)}
+    streamed = [r for r in desk.of(tags.ASSISTANT_CHAT_STREAM) if r.attrs["kind"] == "code"]
+    for records in (streamed, desk.of(tags.ASSISTANT_REPL_IN)):
+        assert {(r.attrs["step"], r.attrs["block"]) for r in records} == {(0, 0), (0, 1)}
 
 
 def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
@@ -267,42 +195,31 @@ def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:
 
 def test_skip_sends_the_reason_to_the_model_and_it_answers(desk: Desk) -> None:
     desk.decide(Decision("skip", reason="not on Sundays"))
-    state = desk.run(
-        code("a = 1"),
-        words("Then not.", match=r"The person skipped this code \(block 1\): not on Sundays"),
-    )
+    match = r"The person skipped this code \(block 1\): not on Sundays"
+    state = desk.run(code("a = 1"), words("Then not.", match=match))
     assert "a" not in desk.namespace
     assert desk.approvals() == ["waiting", "skipped"]
     assert desk.of(tags.APPROVAL)[1].attrs["reason"] == "not on Sundays"
     assert state["current_response"] == "Then not."
-    assert desk.doings() == ["thinking", "thinking", "done"], "there is nothing to check"
+    assert desk.agent_states() == ["thinking", "thinking", "done"], "there is nothing to check"
 
 
 def test_one_block_of_several_is_skipped(desk: Desk) -> None:
     desk.decide(Decision("run"), Decision("skip"), Decision("run"))
-    desk.run(
-        code("a = 1", "b = 2", "c = 3"),
-        words("Without b, then.", match=r"skipped this code \(block 2\)\."),
-    )
+    answer = words("Without b, then.", match=r"skipped this code \(block 2\)\.")
+    desk.run(code("a = 1", "b = 2", "c = 3"), answer)
     assert (desk.namespace["a"], desk.namespace["c"]) == (1, 3)
     assert "b" not in desk.namespace
-    assert [
-        (r.attrs["block"], r.attrs["blocks"], r.attrs["state"]) for r in desk.of(tags.APPROVAL)
-    ] == [
-        (0, 3, "waiting"),
-        (0, 3, "run"),
-        (1, 3, "waiting"),
-        (1, 3, "skipped"),
-        (2, 3, "waiting"),
-        (2, 3, "run"),
-    ]
+    assert desk.approvals() == ["waiting", "run", "waiting", "skipped", "waiting", "run"]
+    attrs = [record.attrs for record in desk.of(tags.APPROVAL)]
+    assert [each["block"] for each in attrs] == [0, 0, 1, 1, 2, 2]
+    assert {each["blocks"] for each in attrs} == {3}
 
 
 def test_user_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
     desk.decide(*[Decision("skip")] * 2)
-    state = desk.run(
-        code("a = 1"), code("a = 2"), words("I give up.", match="used all . runs"), max_turns=2
-    )
+    last = words("I give up.", match="used all . runs")
+    state = desk.run(code("a = 1"), code("a = 2"), last, max_turns=2)
     assert state["current_response"] == "I give up."
 
 
@@ -312,10 +229,11 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
     assert desk.namespace["a"] == 1
     assert "b" not in desk.namespace
     assert desk.approvals() == ["waiting", "run", "waiting", "stopped"]
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert state["stopped"]
-    assert '<assistant-repl-out cell="1" status="ok">' in str(state["messages"][-1].text)
-    assert str(state["messages"][-1].text).endswith("The person stopped the turn here.")
+    sent = str(state["messages"][-1].text)
+    assert '<assistant-repl-out cell="1" status="ok">' in sent
+    assert sent.endswith("The person stopped the turn here.")
 
 
 def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
@@ -333,7 +251,7 @@ def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:
     assert sum("your permissions" in text for text in desk.notices("warning")) == 1
 
 
-# Code of the model's that may not run, since something may hide in it.
+# Code that may not run, because something may hide in it.
 
 HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
 WHY = "Line 1 contains the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
@@ -343,13 +261,8 @@ WHY = "Line 1 contains the character U+001B, which can hide code from whoever re
 def test_refused_code_does_not_run_or_ask(desk: Desk, approval: ApprovalMode) -> None:
     desk.decide()
     desk.host.info.approval = approval
-    state = desk.run(
-        code(HIDING),
-        words(
-            "Then not.",
-            match=r"Block 1 of your code was not run\. Line 1 contains the character U\+001B",
-        ),
-    )
+    match = r"Block 1 of your code was not run\. Line 1 contains the character U\+001B"
+    state = desk.run(code(HIDING), words("Then not.", match=match))
     assert "hidden" not in desk.namespace
     assert desk.approvals() == ["refused"]
     assert desk.notices("warning")[-1] == f"Code from replay was not run. {WHY}"
@@ -372,14 +285,11 @@ def test_replacement_written_by_the_user_runs_unchanged(desk: Desk) -> None:
     assert desk.namespace["a"] == "\x1b"
 
 
-# Stopping a turn, whatever it is doing; what was said stays.
+# Stopping a turn at any point; what was streamed stays.
 
 
 def test_stop_while_streaming(desk: Desk) -> None:
-    agent = ReplAgent(
-        desk.host,
-        desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")),
-    )
+    agent = desk.agent(words("one two three " * 1_000, tokens_per_second=200), words("Again."))
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="three")
     reply = agent.ask_sync("count")
     assert reply.startswith("one two three")
@@ -387,19 +297,14 @@ def test_stop_while_streaming(desk: Desk) -> None:
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert (answer.text.strip(), answer.attrs["stopped"]) == (reply, True)
     assert answer.text == "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
     assert agent.ask_sync("go on") == "Again."
 
 
 def test_code_of_a_stopped_answer_does_not_run(desk: Desk) -> None:
-    agent = ReplAgent(
-        desk.host,
-        desk.replay(
-            code("a = 1")
-            | {"text": "```python\na = 1\n```\n" + "and " * 500, "tokens_per_second": 500}
-        ),
-    )
+    text = "```python\na = 1\n```\n" + "and " * 500
+    agent = desk.agent(words(text, tokens_per_second=500))
     desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="and", kind="chat")
     agent.ask_sync("count")
     assert "a" not in desk.namespace
@@ -407,48 +312,45 @@ def test_code_of_a_stopped_answer_does_not_run(desk: Desk) -> None:
 
 
 def test_stop_while_a_block_waits_for_approval(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
+    agent = desk.agent(code("a = 1"))
     desk.host.info.approval = "ask"
     desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
     agent.ask_sync("count")
     assert "a" not in desk.namespace
     assert desk.approvals() == ["waiting", "stopped"]
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
 
 
 def test_stop_while_code_runs(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("print('begun')\nwhile True: pass", "b = 2")))
+    agent = desk.agent(code("print('begun')\nwhile True: pass", "b = 2"))
     desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
     agent.ask_sync("count")
     (output,) = desk.of(tags.ASSISTANT_REPL_OUT)
     assert output.attrs["status"] == "interrupted"
     assert output.text.startswith("begun")
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert 'status="interrupted"' in str(agent.messages[-1].text)
     assert "b" not in desk.namespace
 
 
 def test_stop_while_the_result_is_checked(desk: Desk) -> None:
-    agent = ReplAgent(
-        desk.host,
-        desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}),
-        reflection="always",
-    )
+    check = COMPLETE | {"tokens_per_second": 50}
+    agent = desk.agent(code("a = 1"), check, reflection="always")
     desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
     agent.ask_sync("count")
-    assert desk.doings() == ["thinking", "reflecting", "stopped"]
-    assert desk.notices("warning")[1:] == [], "a check that was stopped is no check that failed"
+    assert desk.agent_states() == ["thinking", "reflecting", "stopped"]
+    assert desk.notices("warning")[1:] == [], "a stopped check has not failed"
 
 
 def test_stop_before_the_first_token(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(words("It is 4.", tokens_per_second=1)))
+    agent = desk.agent(words("It is 4.", tokens_per_second=1))
     desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking")
     assert agent.ask_sync("count") in ("", "It")
-    assert desk.doings() == ["thinking", "stopped"]
+    assert desk.agent_states() == ["thinking", "stopped"]
     assert agent.messages[-1].text
 
 
 def test_stop_applies_to_the_current_turn_only(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(words("It is 4.")))
+    agent = desk.agent(words("It is 4."))
     agent.stop()
     assert agent.ask_sync("count") == "It is 4."

@@ -1,5 +1,4 @@
-"""Modules and when they are loaded: from the first line of the package to the first picture, on any
-thread."""
+"""Modules and when they are loaded, from the first line of the package to the first picture."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -23,20 +23,20 @@ import pytest
 
 import mahtab_tui
 from mahtab_tui import run_repl
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.system import ImportOrder, Lazy
 from mahtab_tui.worker import stdlib
 from tests.e2e.terminal import Terminal
-
-# Modules and when they are loaded: the first picture must not wait for the model's libraries.
+from tests.integration.kernels import running
+from tests.waiting import run_python
 
 HEAVY = ("langgraph", "langchain_core", "mcp", "pandas", "numpy", "anthropic", "openai")
 
 
 MODULES = {info.name for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui.")}
 MOST_OWN = 60
-"""Files of the package that are loaded before the first picture, packages included. It only ever
-becomes less."""
+"""Limit of our modules that are loaded before the first picture. Never raise it."""
 FIRST_PICTURE = """
 import os, sys
 from mahtab_tui.tui.terminal_app import LateImports
@@ -51,39 +51,24 @@ sys.argv[1:] = ["--model", "demo"]
 from mahtab_tui.__main__ import main
 main()
 """
-"""Opens the screen, and ends when the first picture is drawn."""
+"""A program that ends when the first picture is drawn."""
 
 
 def loaded_after(code: str) -> set[str]:
-    """The modules that a new interpreter has loaded after some code."""
-    script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", f"{code}\nimport sys\nprint(*sys.modules)", check=True)
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "mahtab_tui",
-        "mahtab_tui.cli.main",
-        "mahtab_tui.tui.open",
-        "mahtab_tui.session",
-        "mahtab_tui.session.api",
-        "mahtab_tui.agent",
-        "mahtab_tui.agent.host",
-        "mahtab_tui.llm.providers",
-        "mahtab_tui.llm.chat_client",
-    ],
-)
+LIGHT = "cli.main tui.open session session.api agent agent.host llm.providers llm.chat_client"
+
+
+@pytest.mark.parametrize("module", ["mahtab_tui", *(f"mahtab_tui.{x}" for x in LIGHT.split())])
 def test_importing_does_not_load_the_model_libraries(module: str) -> None:
     assert not loaded_after(f"import {module}").intersection(HEAVY)
 
 
 @pytest.fixture(scope="module")
 def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The modules that the program has loaded when it has drawn its first picture."""
     home = tmp_path_factory.mktemp("home")
     loaded = home / "loaded"
     with Terminal(
@@ -97,68 +82,31 @@ def loaded_at_first_picture(tmp_path_factory: pytest.TempPathFactory) -> set[str
 
 def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[str]) -> None:
     late = (
-        "tomlkit",
-        "mahtab_tui.settings.values",
-        "mahtab_tui.tui.screens.",
-        "mahtab_tui.tui.pictures",
-        "mahtab_tui.agent",
-        "mahtab_tui.knowledge",
-        "mahtab_tui.search",
-        "mahtab_tui.session.components",
-        "mahtab_tui.bus.records",
-        "mahtab_tui.kernel",
-        "mahtab_tui.store.sqlite",
-        "mahtab_tui.tui.transcript.view",
-        "mahtab_tui.cli.admin",
+        "settings.values tui.screens. tui.pictures agent knowledge search session.components"
+        " bus.records kernel store.sqlite tui.transcript.view cli.admin"
     )
-    assert not [name for name in loaded_at_first_picture if name.startswith(late)]
-    assert (
-        sum(name.partition(".")[0] == "mahtab_tui" for name in loaded_at_first_picture) <= MOST_OWN
-    )
+    names = ("tomlkit", *(f"mahtab_tui.{name}" for name in late.split()))
+    assert not [name for name in loaded_at_first_picture if name.startswith(names)]
+    own = [name for name in loaded_at_first_picture if name.partition(".")[0] == "mahtab_tui"]
+    assert len(own) <= MOST_OWN
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "mahtab_tui.session",
-        "mahtab_tui.agent.repl_agent",
-        "mahtab_tui.kernel.process",
-        "mahtab_tui.bus.logger",
-    ],
-)
+@pytest.mark.parametrize("module", ["session", "agent.repl_agent", "kernel.process", "bus.logger"])
 def test_nothing_below_the_screen_imports_textual(module: str) -> None:
-    assert "textual" not in loaded_after(f"import {module}")
+    assert "textual" not in loaded_after(f"import mahtab_tui.{module}")
 
 
 def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> None:
-    from mahtab_tui.kernel.process import ProcessKernel
-    from tests.integration.kernels import RecordingHost
-
-    kernel = ProcessKernel()
-    kernel.start(RecordingHost())
-    try:
-        output: list[str] = []
-        code = "import sys; print('\\n'.join(sys.modules))"
-        kernel.execute(code, cell=1, on_output=lambda kind, text: output.append(text))
-        modules = set("".join(output).split())
-    finally:
-        kernel.close()
-    assert not any(name == "mahtab_tui" or name.startswith("mahtab_tui.") for name in modules)
-    assert not modules & {
-        "asyncio",
-        "inspect",
-        "subprocess",
-        "difflib",
-        "tempfile",
-        "pydantic",
-        "textual",
-        "decimal",
-    }
+    with running(ProcessKernel()) as cells:
+        modules = set(cells.text("import sys; print(*sys.modules)").split())
+    assert not any(name.partition(".")[0] == "mahtab_tui" for name in modules)
+    late = "asyncio inspect subprocess difflib tempfile pydantic textual decimal"
+    assert not modules & set(late.split())
 
 
 def imported(module: str) -> Iterator[str]:
-    """Return the names that a module imports while it is imported itself: Python locks both then,
-    so that two threads could wait for each other in a circle."""
+    """Yield the names that a module imports on import. Python locks both modules then, so a cycle
+    could block two threads."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
@@ -185,9 +133,9 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
         yield from executed(node)
 
 
-def in_circles(graph: dict[str, Set[str]]) -> set[str]:
-    """The modules that stay when those that import none of the others, and those that none of them
-    imports, are taken away again and again."""
+def in_circles(graph: Mapping[str, Set[str]]) -> set[str]:
+    """Remove modules that import none of the others, or that none imports, until none is left or
+    all import each other."""
     left = set(graph)
     while gone := left - {
         module
@@ -199,10 +147,8 @@ def in_circles(graph: dict[str, Set[str]]) -> set[str]:
 
 
 def test_no_files_import_each_other() -> None:
-    assert (
-        in_circles({module: (set(imported(module)) & MODULES) - {module} for module in MODULES})
-        == set()
-    )
+    graph = {module: (set(imported(module)) & MODULES) - {module} for module in MODULES}
+    assert in_circles(graph) == set()
 
 
 # A package and a part of it, imported by the main thread and by another one.
@@ -212,12 +158,11 @@ TOGETHER = 0.5
 
 
 class Package(SourceFileLoader):
-    """Finds a package, and makes it when another thread, which holds a part of it, waits for it."""
+    """Finds a package, and creates it when another thread waits for it while it imports a part."""
 
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(name, str(file))
-        self.locked = threading.Event()
-        """Set when its import has begun."""
+        self.locked = threading.Event()  # set when its import has begun
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -245,53 +190,37 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
         sys.modules.pop(loaded, None)
 
 
-def failures(order: ImportOrder, package: Package) -> list[str]:
-    """Failures where the main thread imports a package, and another thread a part of it, in its
-    turn."""
-    failed: list[str] = []
+def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
+    order = ImportOrder()
 
-    def load(name: str) -> None:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            failed.append(type(error).__name__)
-
-    def import_in_thread() -> None:
+    def import_part() -> None:
         package.locked.wait(60)
         with order.turn():
-            load(f"{package.name}.part")
+            importlib.import_module(f"{package.name}.part")
 
     order.screen_begins()
-    thread = threading.Thread(target=import_in_thread)
-    thread.start()
-    load(package.name)
-    order.screen_ends()
-    thread.join()
-    return failed
-
-
-def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
-    assert failures(ImportOrder(), package) == []
+    with ThreadPoolExecutor() as pool:
+        importing = pool.submit(import_part)
+        try:
+            importlib.import_module(package.name)
+        finally:
+            order.screen_ends()
+        importing.result()
 
 
 def test_import_lock_is_exclusive_and_reentrant() -> None:
-    order, inside, most = ImportOrder(), list[int](), list[int]()
+    order, inside = ImportOrder(), list[int]()
 
-    def load() -> None:
+    def load(number: int) -> int:
         with order.turn(), order.turn():
-            inside.append(1)
-            most.append(len(inside))
+            inside.append(number)
+            time.sleep(0.01)  # others may come in now
+            count = len(inside)
             inside.pop()
+            return count
 
-    threads = [threading.Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 8
-
-
-# Values that are made when they are first wanted.
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(load, range(8))) == [1] * 8
 
 
 def test_threads_share_a_value_that_is_created_once() -> None:
@@ -302,19 +231,14 @@ def test_threads_share_a_value_that_is_created_once() -> None:
         made.append(1)
         return made
 
-    later, got = Lazy(make), list[list[int]]()
+    later = Lazy(make)
     assert not later.made
-    threads = [threading.Thread(target=lambda: got.append(later.get())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda number: later.get(), range(8)))
     assert later.made
     assert made == [1]
     assert all(each is made for each in got)
 
-
-# Imports that happen when something is first used, perhaps on several threads at once.
 
 begun, go = threading.Event(), threading.Event()
 
@@ -333,20 +257,17 @@ def test_threads_wait_for_a_module_and_the_path_stays(
     (tmp_path / "slowly_imported.py").write_text(SLOW)
     monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path), *stdlib._PATH])
     before = sys.path
-    found: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(stdlib.late_import("slowly_imported").READY))
-        for _ in range(4)
-    ]
-    threads[0].start()
-    assert begun.wait(20)
-    for thread in threads[1:]:
-        thread.start()
-    threads[1].join(0.2)  # one that does not wait has its module by now, without READY
-    go.set()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 4
+    with ThreadPoolExecutor(4) as pool:
+
+        def load() -> Future[object]:
+            return pool.submit(lambda: stdlib.late_import("slowly_imported").READY)
+
+        loading = [load()]
+        assert begun.wait(20)
+        loading += [load() for _ in range(3)]
+        wait(loading[1:2], 0.2)  # without waiting it would now have a module without READY
+        go.set()
+        assert [each.result() for each in loading] == [True] * 4
     assert sys.path is before
     del sys.modules["slowly_imported"]
 
@@ -360,26 +281,15 @@ def test_modules_next_to_the_users_data_are_not_ours(
         stdlib.late_import("beside_the_data")
 
 
-# From the first line of the package to the command: an interrupt is no failure, and loading is not
-# held up by the collector.
-
 MODULE = ["-m", "mahtab_tui"]
 SCRIPT = ["-c", "from mahtab_tui.__main__ import main; main()"]
 INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 
-def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
-    """A new interpreter that finds modules in a folder first."""
-    path = os.pathsep.join([str(loads), *sys.path])
-    env = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a Python that finds modules in a folder first."""
+    path = os.pathsep.join([str(folder), *sys.path])
+    return run_python(*arguments, env={**os.environ, "PYTHONPATH": path})
 
 
 @pytest.mark.parametrize("entry", [MODULE, SCRIPT], ids=["module", "script"])
@@ -393,7 +303,7 @@ def run(arguments: list[str], loads: Path) -> subprocess.CompletedProcess[str]:
         ),
         ("signal", "raise KeyboardInterrupt\n"),
     ],
-    ids=["while a library is loaded", "in a library that catches it", "at the very beginning"],
+    ids=["in a library", "in a library that catches it", "at the very beginning"],
 )
 def test_interrupt_during_loading_exits_silently(
     tmp_path: Path, entry: list[str], module: str, code: str
@@ -413,9 +323,7 @@ def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
-def test_collection_is_off_while_loading_and_on_afterwards(
-    tmp_path: Path,
-) -> None:
+def test_collection_is_off_while_loading_and_on_afterwards(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import atexit, gc\natexit.register(lambda: print('ran', gc.isenabled()))\n"
     )
@@ -426,9 +334,6 @@ def test_collection_is_off_while_loading_and_on_afterwards(
     done = run(["-m", "mahtab_tui", "sessions"], tmp_path)
     assert done.stdout.split("\n")[0] == "loads False"
     assert done.stdout.rstrip().endswith("ran True"), done.stderr
-
-
-# A screen over a caller's namespace that cannot open says why.
 
 
 async def test_running_loop_is_refused_with_alternatives() -> None:

@@ -1,5 +1,4 @@
-"""Listing of the namespace by the kernel: by exact type, from metadata, running nothing of the
-user's."""
+"""The kernel lists the namespace by exact type, from metadata, and runs no code of the user's."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "class": lambda: Hostile,
     "of a metaclass": lambda: type("Meta", (type,), HOSTILE_METHODS)("C", (), {}),
 }
-"""Makers, by name: even a test runner would touch the objects themselves."""
+"""Factories, because even a test runner would touch the objects themselves."""
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -99,7 +98,7 @@ def test_listing_runs_no_code_of_user_classes(name: str) -> None:
     watch.changes(ast.parse("it.touched()"))
 
 
-def test_user_object_is_listed_with_its_first_public_fields() -> None:
+def test_user_object_has_public_fields() -> None:
     class Slots:
         __slots__ = ("size", "unset")
 
@@ -123,65 +122,66 @@ def test_user_object_is_listed_with_its_first_public_fields() -> None:
 
 
 @given(st.text())
-def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
+def test_text_is_summarised_in_one_line(text: str) -> None:
     line = summary(text)
     assert line.isprintable()
     assert len(line) <= WIDTH + 2
 
 
-def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str]:
-    """Return the changes of the second cell, by name."""
+def changes(before: str, after: str) -> str:
+    """Return the changes that the second cell makes."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(before, namespace)
     watch, tree = NamespaceTracker(namespace), ast.parse(after)
     code = compile(tree, "<cell>", "exec")
     watch.before_cell(tree, (code,))
     exec(code, namespace)
-    return {change["name"]: change["change"] for change in watch.changes(tree)}
+    return ", ".join(f"{change['name']} {change['change']}" for change in watch.changes(tree))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ("", "x = 1", {"x": "added"}),
-        ("x = 5", "x = 5", {"x": "rebound"}),
-        ("x = 1", "x = 'a'", {"x": "rebound"}),
-        ("x = [1]", "x.append(2)", {"x": "changed"}),
-        ("x = [1]", "x[0] = 1", {}),
-        ("x = [2, 1]", "x.sort()", {"x": "changed"}),
-        ("x = [1, 2]", "x.sort()", {}),
-        ("x = y = [2, 1]", "x.sort()", {"x": "changed", "y": "changed"}),
-        ("x = {}", "x['a'] = 1", {"x": "changed"}),
-        ("x = [1]", "print(x); len(x)", {}),
-        ("x = [1]; y = 1", "[x for x in (1, 2)]", {}),
-        ("x = 1", "del x", {"x": "deleted"}),
-        ("", "import os.path", {"os": "added"}),
-        ("import os", "import os", {}),
-        ("from math import pi", "from math import pi", {}),
-        ("def f(): pass", "def f(): pass", {"f": "rebound"}),
-        ("", "def f(): inner = 1", {"f": "added"}),
-        ("", "for i in range(2): pass", {"i": "added"}),
-        ("", "globals()['made'] = 1", {"made": "added"}),
-        ("x = 'abc'", "x.upper()", {}),
-        ("def f(a): a.append(1)\nx = []", "f(x)", {"x": "changed"}),
-        ("def f(a): a[0] = 1\nx = [0]", "f(x)", {"x": "changed"}),
-        ("def f(a): return a[0]\nx = [0]", "f(x)", {}),
-        ("def f(): x[0] = 1\nx = [0]", "f()", {"x": "changed"}),
-        ("def g(): x[0] = 1\ndef f(): g()\nx = [0]", "f()", {"x": "changed"}),
-        ("class P: pass\np = P()\np.x = 1", "p.x = 2", {"p": "changed"}),
-        ("class P: pass\np = P()\np.x = [1]", "p.x.append(2)", {"p": "changed"}),
-        ("class P: pass\np = P()\np.x = [1]", "p.x.copy()", {}),
-        ("x = ([1],)", "x[0].append(2)", {"x": "changed"}),
-        ("x = (i for i in range(3))", "next(x)", {"x": "changed"}),
-        ("x = {}", "x.get('a')", {}),
-        ("x = {'a': [1]}", "x['a'][0] = -2", {"x": "changed"}),
-        ("x = [-1] * 100", "x[0] = -2", {"x": "changed"}),
-        ("x = [-1.0] * 100", "x[0] = -2.0", {"x": "changed"}),
-        ("x = bytearray(5)", "x[0] = 1", {"x": "changed"}),
-        ("x = {1}", "x.discard(2)", {}),
+        ("", "x = 1", "x added"),
+        ("x = 5", "x = 5", "x rebound"),
+        ("x = 1", "x = 'a'", "x rebound"),
+        ("x = [1]", "x.append(2)", "x changed"),
+        ("x = [1]", "x[0] = 1", ""),
+        ("x = [2, 1]", "x.sort()", "x changed"),
+        ("x = [1, 2]", "x.sort()", ""),
+        ("x = y = [2, 1]", "x.sort()", "x changed, y changed"),
+        ("x = {}", "x['a'] = 1", "x changed"),
+        ("x = [1]", "print(x); len(x)", ""),
+        ("x = [1]; y = 1", "[x for x in (1, 2)]", ""),
+        ("x = 1", "del x", "x deleted"),
+        ("", "import os.path", "os added"),
+        ("import os", "import os", ""),
+        ("from math import pi", "from math import pi", ""),
+        ("def f(): pass", "def f(): pass", "f rebound"),
+        ("", "def f(): inner = 1", "f added"),
+        ("", "for i in range(2): pass", "i added"),
+        ("", "globals()['made'] = 1", "made added"),
+        ("x = 'abc'", "x.upper()", ""),
+        ("def f(a): a.append(1)\nx = []", "f(x)", "x changed"),
+        ("def f(a): a[0] = 1\nx = [0]", "f(x)", "x changed"),
+        ("def f(a): return a[0]\nx = [0]", "f(x)", ""),
+        ("def f(): x[0] = 1\nx = [0]", "f()", "x changed"),
+        ("def g(): x[0] = 1\ndef f(): g()\nx = [0]", "f()", "x changed"),
+        ("class P: pass\np = P()\np.x = 1", "p.x = 2", "p changed"),
+        ("class P: pass\np = P()\np.x = [1]", "p.x.append(2)", "p changed"),
+        ("class P: pass\np = P()\np.x = [1]", "p.x.copy()", ""),
+        ("x = ([1],)", "x[0].append(2)", "x changed"),
+        ("x = (i for i in range(3))", "next(x)", "x changed"),
+        ("x = {}", "x.get('a')", ""),
+        ("x = {'a': [1]}", "x['a'][0] = -2", "x changed"),
+        ("x = [-1] * 100", "x[0] = -2", "x changed"),
+        ("x = [-1.0] * 100", "x[0] = -2.0", "x changed"),
+        ("x = bytearray(5)", "x[0] = 1", "x changed"),
+        ("x = {1}", "x.discard(2)", ""),
     ],
 )
-def test_cell_changes_are_reported(before: str, after: str, expected: dict[str, str]) -> None:
-    assert changes({"__name__": "__main__"}, before, after) == expected
+def test_cell_changes_are_reported(before: str, after: str, expected: str) -> None:
+    assert changes(before, after) == expected
 
 
 TABLE = """
@@ -195,80 +195,72 @@ def helper(table): return table.a.sum()
 """
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "df.sort_values('a'); df.dropna(); df.rename(columns={'a': 'z'}); df.assign(n=1)",
-        "df[['a', 'b']].apply(lambda column: column.max())",
-        "df.pivot_table(index='a', values='b'); df.isin([1]); df.groupby('c').a.sum()",
-        "df.plot(x='a', y='b')",
-        "df.to_csv(); df.to_dict(); list(df.itertuples()); repr(df)",
-        "helper(df); np.sort(df.a); df['c'].str.upper()",
-        "df.T; df.describe(); pd.concat([df, df])",
-    ],
-)
-def test_operations_that_copy_a_table_are_not_reported_as_changes(code: str) -> None:
-    assert changes({}, TABLE, code) == {}
+COPIES = """
+df.sort_values('a'); df.dropna(); df.rename(columns={'a': 'z'}); df.assign(n=1)
+df[['a', 'b']].apply(lambda column: column.max())
+df.pivot_table(index='a', values='b'); df.isin([1]); df.groupby('c').a.sum()
+df.plot(x='a', y='b')
+df.to_csv(); df.to_dict(); list(df.itertuples()); repr(df)
+helper(df); np.sort(df.a); df['c'].str.upper()
+df.T; df.describe(); pd.concat([df, df])
+"""
+MUTATIONS = """
+df.loc[0, 'a'] = 7
+df.loc[0, 'b'] = -2.0
+df.loc[0, 'c'] = 'w'
+df.loc[0, 'd'] = 'v'
+df.loc[1, 'f'] = 2
+df.loc[2, 'g'] = 1
+df['e'] = df['e'] + pd.Timedelta(days=1)
+df.columns = list('tuvwxyz')
+df.index.name = 'row'
+df.insert(0, 'new', 1)
+df.pop('a')
+df.update(pd.DataFrame({'a': [9, 9, 9]}))
+df.attrs['unit'] = 'm'
+df['a'] = [1, 2, 3]
+"""
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "df.loc[0, 'a'] = 7",
-        "df.loc[0, 'b'] = -2.0",
-        "df.loc[0, 'c'] = 'w'",
-        "df.loc[0, 'd'] = 'v'",
-        "df.loc[1, 'f'] = 2",
-        "df.loc[2, 'g'] = 1",
-        "df['e'] = df['e'] + pd.Timedelta(days=1)",
-        "df.columns = list('tuvwxyz')",
-        "df.index.name = 'row'",
-        "df.insert(0, 'new', 1)",
-        "df.pop('a')",
-        "df.update(pd.DataFrame({'a': [9, 9, 9]}))",
-        "df.attrs['unit'] = 'm'",
-        "df['a'] = [1, 2, 3]",
-    ],
-)
+@pytest.mark.parametrize("code", COPIES.strip().split("\n"))
+def test_copying_a_table_changes_nothing(code: str) -> None:
+    assert changes(TABLE, code) == ""
+
+
+@pytest.mark.parametrize("code", MUTATIONS.strip().split("\n"))
 def test_mutations_of_a_table_are_reported(code: str) -> None:
-    assert changes({}, TABLE, code) == {"df": "changed"}
+    assert changes(TABLE, code) == "df changed"
 
 
 @pytest.mark.parametrize(
     ("made", "code", "expected"),
     [
-        ("np.zeros(5)", "x[2] = 1", {"x": "changed"}),
-        ("np.zeros((4, 4)).T[1:, ::2]", "x[0, 0] = 1", {"x": "changed"}),
-        ("np.zeros(5)", "np.sort(x)", {}),
-        ("np.array([3, 1])", "x.sort()", {"x": "changed"}),
-        ("np.zeros(5)", "x.sum() + x.mean()", {}),
-        ("np.array([[1], None], dtype=object)", "x[0].append(1)", {"x": "changed"}),
-        ("np.zeros(20_000_000)", "x[10_000] = 1", {"x": "perhaps"}),
-        ("np.zeros(20_000_000)", "x.sum()", {"x": "perhaps"}),
-        ("pd.Series([1, 2])", "x[0] = 5", {"x": "changed"}),
-        ("pl.DataFrame({'a': [1, 2]})", "x[0, 'a'] = 5", {"x": "changed"}),
+        ("np.zeros(5)", "x[2] = 1", "x changed"),
+        ("np.zeros((4, 4)).T[1:, ::2]", "x[0, 0] = 1", "x changed"),
+        ("np.zeros(5)", "np.sort(x)", ""),
+        ("np.array([3, 1])", "x.sort()", "x changed"),
+        ("np.zeros(5)", "x.sum() + x.mean()", ""),
+        ("np.array([[1], None], dtype=object)", "x[0].append(1)", "x changed"),
+        ("np.zeros(20_000_000)", "x[10_000] = 1", "x perhaps"),
+        ("np.zeros(20_000_000)", "x.sum()", "x perhaps"),
+        ("pd.Series([1, 2])", "x[0] = 5", "x changed"),
+        ("pl.DataFrame({'a': [1, 2]})", "x[0, 'a'] = 5", "x changed"),
         (
-            "pl.DataFrame({'a': [1, 2]})",
+            "pl.DataFrame({'a': [1]})",
             "x.with_columns(b=pl.lit(1)); len(x); x.sort('a'); print(x)",
-            {},
+            "",
         ),
-        ("pa.table({'a': [1, 2]})", "x.append_column('b', [[1, 2]]); x.to_pandas()", {}),
+        ("pa.table({'a': [1, 2]})", "x.append_column('b', [[1, 2]]); x.to_pandas()", ""),
     ],
 )
-def test_changes_in_arrays_and_tables_of_other_libraries_are_detected(
-    made: str, code: str, expected: dict[str, str]
-) -> None:
-    assert (
-        changes(
-            {}, f"import numpy as np, pandas as pd, polars as pl, pyarrow as pa\nx = {made}", code
-        )
-        == expected
-    )
+def test_changes_of_library_objects_are_reported(made: str, code: str, expected: str) -> None:
+    imports = "import numpy as np, pandas as pd, polars as pl, pyarrow as pa"
+    assert changes(f"{imports}\nx = {made}", code) == expected
 
 
 def test_invalid_names_are_skipped() -> None:
-    watch = NamespaceTracker({1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
-    assert [listed["name"] for listed in watch.listing()] == ["x"]
+    namespace: Any = {1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1}
+    assert [listed["name"] for listed in NamespaceTracker(namespace).listing()] == ["x"]
 
 
 def test_recursive_and_huge_lists_are_truncated() -> None:
@@ -280,7 +272,7 @@ def test_recursive_and_huge_lists_are_truncated() -> None:
     assert len(detail["text"]) <= 200_000
 
 
-def test_hostile_or_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.worker.description.DETAIL_SECONDS", 0.05)
 
     class Slow:

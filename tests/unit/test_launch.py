@@ -1,4 +1,4 @@
-"""Kernels and environments of this machine that are found from files, and offered."""
+"""Kernels and environments that are found from files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def test_kernels_with_a_file_and_a_harmless_name_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
-    for name in ("ir", "my kernel", "[b]x", "empty"):
-        (tmp_path / "kernels" / name).mkdir(parents=True)
-        if name != "empty":
-            (tmp_path / "kernels" / name / "kernel.json").write_text("{}")
+    (tmp_path / "kernels" / "empty").mkdir(parents=True)
+    for name in ("ir", "my kernel", "[b]x"):
+        (tmp_path / "kernels" / name).mkdir()
+        (tmp_path / "kernels" / name / "kernel.json").write_text("{}")
     found = find_kernelspecs()
     assert found[0] == "ir"
     assert not {"my kernel", "[b]x", "empty"} & set(found)
@@ -53,10 +53,8 @@ def test_environments_are_found_without_starting_them(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
-    own, conda = (
-        make(project / ".venv", "pandas"),
-        make(tmp_path / "conda" / "envs" / "data", conda=True),
-    )
+    own = make(project / ".venv", "pandas")
+    conda = make(tmp_path / "conda" / "envs" / "data", conda=True)
     (home / ".conda").mkdir()
     (home / ".conda" / "environments.txt").write_text(
         f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000

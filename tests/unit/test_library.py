@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.logger import close_logging, setup_logging
-from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.knowledge import library as library_module
 from mahtab_tui.knowledge.library import (
     INDEXED,
@@ -23,9 +21,10 @@ from mahtab_tui.knowledge.library import (
 )
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader
 from tests import tags
+from tests.records import RecordList
 from tests.skills import write_skill
 
-# The index of skills: what is found first, and that no query is an error.
+# The index of skills.
 
 TOPICS = {
     "invoices": "billing amounts, due dates and dunning letters",
@@ -57,13 +56,16 @@ PROGRAMS = {
     for number, (task, topic) in enumerate((task, topic) for topic in TOPICS for task in TASKS)
 }
 
+
+def make_skill(name: str, description: str = "Something.", content: str = "") -> Skill:
+    return Skill(name, description, Path(), content, Path(f"{name}.md"))
+
+
 GENERATED = [
-    Skill(
+    make_skill(
         f"{task}-{topic}",
         f"{does}: {about}.",
-        Path(),
         f"Call {PROGRAMS[f'{task}-{topic}']} or {task}_{topic}_file() first. See the notes on {other}.",
-        Path(f"{task}-{topic}.md"),
     )
     for number, (topic, about) in enumerate(TOPICS.items())
     for other in [list(TOPICS)[(number + 1) % len(TOPICS)]]
@@ -99,19 +101,14 @@ def test_skill_ranks_first_for_its_own_topic(index: SkillsIndex, skill: Skill) -
 
 
 def test_name_outweighs_description_and_description_outweighs_content() -> None:
-    # Each of them has the word where it weighs less oftener, or among fewer words: with other
-    # weights they stand in another order.
+    # Where the word weighs less it occurs more often, or among fewer words: other weights would
+    # give another order.
+    other, content = "Something else entirely", "More of it. " * 3
     index = SkillsIndex(
         [
-            Skill("a-nothing", "Something else entirely.", Path(), "parquet " * 2, Path("a")),
-            Skill("b-nothing", "About parquet, and so on.", Path(), "More of it. " * 3, Path("b")),
-            Skill(
-                "c-parquet",
-                "Something else entirely, and so on.",
-                Path(),
-                "More of it. " * 3,
-                Path("c"),
-            ),
+            make_skill("a-nothing", f"{other}.", "parquet " * 2),
+            make_skill("b-nothing", "About parquet, and so on.", content),
+            make_skill("c-parquet", f"{other}, and so on.", content),
         ]
     )
     assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
@@ -119,82 +116,49 @@ def test_name_outweighs_description_and_description_outweighs_content() -> None:
 
 def test_best_skill_is_found_among_many_partial_matches() -> None:
     words = ["alpha", "beta", "gamma"]
-    some = [
-        Skill(f"s{number:04}", "Something.", Path(), words[number % 3], Path("x"))
-        for number in range(1_200)
-    ]
-    best = Skill("z", "Something.", Path(), " ".join(words), Path("x"))
+    some = [make_skill(f"s{number:04}", content=words[number % 3]) for number in range(1_200)]
+    best = make_skill("z", content=" ".join(words))
     assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
     often = [skill._replace(content="alpha beta") for skill in some]
-    assert (
-        SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name
-        == "z-alpha-beta"
-    )
+    index = SkillsIndex([*often, best._replace(name="z-alpha-beta")])
+    assert index.search("alpha beta", 1)[0].name == "z-alpha-beta"
 
 
 def test_one_long_word_takes_no_longer_than_many() -> None:
-    skills = [
-        Skill(f"long-{number:02}", "Something.", Path(), "a" * INDEXED, Path("x"))
-        for number in range(50)
-    ]
+    skills = [make_skill(f"long-{number:02}", content="a" * INDEXED) for number in range(50)]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
 
 
 def test_exact_name_ranks_first() -> None:
-    skills = [
-        Skill("z-test", "Test, test, test.", Path(), "Test test test.", Path("x")),
-        Skill("test", "Words and words and words.", Path(), "", Path("y")),
-    ]
+    other = make_skill("z-test", "Test, test, test.", "Test test test.")
+    skills = [other, make_skill("test", "Words and words and words.")]
     assert SkillsIndex(skills).search(" Test ")[0].name == "test"
 
 
 def test_ties_are_always_sorted_by_name() -> None:
-    skills = [Skill(name, "The same words.", Path(), "", Path(name)) for name in "dbca"]
+    skills = [make_skill(name, "The same words.") for name in "dbca"]
     for order in (skills, skills[::-1]):
         assert [hit.name for hit in SkillsIndex(order).search("same words", 3)] == ["a", "b", "c"]
 
 
 def test_get_gives_the_whole_skill(index: SkillsIndex) -> None:
-    assert index.get("import-claims") == next(
-        skill for skill in GENERATED if skill.name == "import-claims"
-    )
+    (skill,) = [skill for skill in GENERATED if skill.name == "import-claims"]
+    assert index.get("import-claims") == skill
     assert index.get("nothing") is None
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        '"',
-        "'",
-        "a AND",
-        "NEAR(",
-        "name:x",
-        "*",
-        "^",
-        "-",
-        "(",
-        "a OR b NOT",
-        "{name} : x",
-        "\0",
-        "",
-        "   ",
-        "😀",
-        "x" * 10_000,
-        "ß İ ﬀ",
-    ],
-)
-def test_signs_of_a_query_language_are_no_error(index: SkillsIndex, query: str) -> None:
-    index.search(query)
+def test_signs_of_a_query_language_are_no_error(index: SkillsIndex) -> None:
+    signs = ['"', "'", "*", "^", "-", "(", "\0", "", "   ", "😀", "x" * 10_000, "ß İ ﬀ"]
+    for query in (*signs, "a AND", "NEAR(", "name:x", "a OR b NOT", "{name} : x"):
+        index.search(query)
 
 
 @given(st.text(max_size=40), st.integers(-1, 7))
 def test_any_text_is_a_query_and_the_limit_is_respected(query: str, limit: int) -> None:
     hits = SkillsIndex(GENERATED[:10]).search(query, limit)
     assert len(hits) <= max(0, limit)
-    assert (
-        sorted(hits, key=lambda hit: (hit.name != query.strip().lower(), -hit.score, hit.name))
-        == hits
-    )
+    exact = query.strip().lower()
+    assert sorted(hits, key=lambda hit: (hit.name != exact, -hit.score, hit.name)) == hits
 
 
 def test_library_searches_the_current_files(
@@ -208,10 +172,10 @@ def test_library_searches_the_current_files(
     assert library.index() is library.index()
 
 
-# Skills that stay loaded: a budget, the records of the bus, and files that change.
+# Skills that stay loaded.
 
 
-class Shelf(logging.Handler):
+class Shelf(RecordList):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
@@ -219,12 +183,8 @@ class Shelf(logging.Handler):
         write_skill(folder, "wash", content="Use warm water.")
         self.log, _ = setup_logging()
         self.log.addHandler(self)
-        self.records: list[Record] = []
         self.library = SkillLibrary(SkillsLoader(folder), pytest.fail)
         self.loaded = LoadedSkills(lambda: self.library, 1_000, self.log)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(get_record(record))
 
     def skill_records(self) -> list[tuple[str, bool, int]]:
         return [
@@ -239,7 +199,7 @@ class Shelf(logging.Handler):
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
-    monkeypatch.setattr(library_module, "FRESH", -1.0)  # files are looked at each time
+    monkeypatch.setattr(library_module, "FRESH", -1.0)  # files are checked each time
     shelf = Shelf(tmp_path)
     yield shelf
     close_logging(shelf.log)
@@ -272,9 +232,9 @@ def test_unknown_skill_is_not_loaded(shelf: Shelf) -> None:
 def test_skill_over_the_budget_is_refused_with_the_sizes(shelf: Shelf) -> None:
     write_skill(shelf.folder, "long", content="x" * 990)
     shelf.loaded.load("tidy")
+    refused = "has 990 characters, but only 984 of the 1,000 for loaded skills are left"
     with pytest.raises(
-        SkillsBudgetExceeded,
-        match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\.",
+        SkillsBudgetExceeded, match=rf"The skill long {refused}\. Loaded: tidy \(16\)\."
     ):
         shelf.loaded.load("long")
     assert shelf.loaded.names == ["tidy"]
@@ -327,8 +287,5 @@ def test_missing_or_oversized_skill_is_unloaded_with_a_notice(shelf: Shelf, grow
     assert shelf.loaded.instructions() == {"wash": "Use warm water."}
     assert shelf.skill_records()[-1] == ("tidy", False, 16)
     [notice] = shelf.notices()
-    assert notice.startswith(
-        "The skill tidy is no longer loaded. The"
-        if grown
-        else "The skill tidy is no longer loaded. There is no skill"
-    )
+    why = "The skill tidy has 1,001 characters" if grown else "There is no skill"
+    assert notice.startswith(f"The skill tidy is no longer loaded. {why}")

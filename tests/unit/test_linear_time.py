@@ -1,23 +1,19 @@
 """Readers of texts from outside take linear time, however hostile the text is.
 
-A quadratic reader would be busy with these texts for minutes to days, and hold the screen up; the
-limits of time only end such a wait. Each program tries several parts or pieces: starting it takes
-longer than most of them.
+A quadratic reader would need minutes to days for these texts. Each program tries several parts,
+because starting it takes longer than most of them.
 """
 
 from __future__ import annotations
 
 import pkgutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import mahtab_tui
 from tests.linear_readers import PIECES
+from tests.waiting import run_python
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
 PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__path__) if info.ispkg)]
@@ -25,23 +21,11 @@ PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__pat
 
 @pytest.mark.parametrize("parts", [PARTS[n::3] for n in range(3)], ids="|".join)
 def test_every_regular_expression_is_linear(parts: list[str]) -> None:
-    tried = subprocess.run(
-        [sys.executable, "-m", "tests.linear_patterns", *parts],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1_500,
-    )
+    tried = run_python("-m", "tests.linear_patterns", *parts, timeout=1_500)
     assert "none is stuck" in tried.stdout, tried.stdout + tried.stderr[-2_000:]
 
 
 @pytest.mark.parametrize("pieces", [list(PIECES)[n::4] for n in range(4)], ids="|".join)
 def test_every_reader_is_linear(pieces: list[str]) -> None:
-    tried = subprocess.run(
-        [sys.executable, "-m", "tests.linear_readers", *pieces],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1_500,
-    )
+    tried = run_python("-m", "tests.linear_readers", *pieces, timeout=1_500)
     assert tried.stdout.endswith("all have ended\n"), tried.stdout + tried.stderr[-2_000:]

@@ -38,50 +38,27 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "code"),
+    ("name", "data", "options"),
     [
-        ("data.csv", b"name,n\nann,1\n", "import pandas as pd\ndata = pd.read_csv('data.csv')"),
-        (
-            "semi.csv",
-            b"name;n\nann;1\n",
-            "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')",
-        ),
-        (
-            "tabs.tsv",
-            b"name\tn\nann\t1\n",
-            "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')",
-        ),
-        (
-            "bom.csv",
-            b"\xef\xbb\xbfname,n\nann,1\n",
-            "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')",
-        ),
-        (
-            "windows.csv",
-            "name,n,o\nann,1,“€”\n".encode("cp1252"),
-            "import pandas as pd\nwindows = pd.read_csv('windows.csv', encoding='cp1252')",
-        ),
-        (
-            "packed.csv.gz",
-            gzip.compress(b"name;n\nann;1\n", mtime=0),
-            "import pandas as pd\npacked = pd.read_csv('packed.csv.gz', sep=';')",
-        ),
+        ("data.csv", b"name,n\nann,1\n", ""),
+        ("semi.csv", b"name;n\nann;1\n", ", sep=';'"),
+        ("tabs.tsv", b"name\tn\nann\t1\n", ", sep='\\t'"),
+        ("bom.csv", b"\xef\xbb\xbfname,n\nann,1\n", ", encoding='utf-8-sig'"),
+        ("windows.csv", "name,n,o\nann,1,“€”\n".encode("cp1252"), ", encoding='cp1252'"),
+        ("packed.csv.gz", gzip.compress(b"name;n\nann;1\n", mtime=0), ", sep=';'"),
         (
             "latin.csv",
             "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
-            "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
+            ", encoding='latin-1'",
         ),
-        (
-            "wide.csv",
-            "name,n\nann,1\n".encode("utf-16"),
-            "import pandas as pd\nwide = pd.read_csv('wide.csv', encoding='utf-16')",
-        ),
+        ("wide.csv", "name,n\nann,1\n".encode("utf-16"), ", encoding='utf-16'"),
     ],
 )
-def test_table_is_the_same_with_and_without_pandas(name: str, data: bytes, code: str) -> None:
+def test_table_is_the_same_with_and_without_pandas(name: str, data: bytes, options: str) -> None:
     frame, written = load(name, data, pandas=True)
     assert isinstance(frame, pd.DataFrame)
-    assert written == code
+    variable = name.partition(".")[0]
+    assert written == f"import pandas as pd\n{variable} = pd.read_csv('{name}'{options})"
     rows, written = load(name, data, pandas=False)
     assert "pandas" not in written
     assert (
@@ -128,9 +105,8 @@ def test_other_files_are_loaded_by_their_content(name: str, data: bytes, value: 
 def test_binary_file_is_loaded_as_its_path(name: str, data: bytes, note: str) -> None:
     loaded, _ = load(name, data, pandas=False)
     assert loaded == Path(name)
-    assert make_loading_cell(
-        inspect_files([Path(name)])[0], Path.cwd(), pandas=False
-    ).note.startswith(note)
+    [file] = inspect_files([Path(name)])
+    assert make_loading_cell(file, Path.cwd(), pandas=False).note.startswith(note)
 
 
 def test_a_pickle_is_never_loaded() -> None:
@@ -193,11 +169,10 @@ def test_variable_names_shadow_nothing(name: str, variable: str) -> None:
 
 
 def test_two_files_never_share_a_variable(folder: Path) -> None:
-    for name in ("data.csv", "data.json", "data.txt"):
-        Path(name).write_text("{}")
-    assert [
-        file.name for file in inspect_files([Path("data.csv"), Path("data.json"), Path("data.txt")])
-    ] == ["data", "data_2", "data_3"]
+    paths = [Path("data.csv"), Path("data.json"), Path("data.txt")]
+    for path in paths:
+        path.write_text("{}")
+    assert [file.name for file in inspect_files(paths)] == ["data", "data_2", "data_3"]
 
 
 def test_file_outside_the_folder_is_named_in_full(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Secrets and texts of private variables in whatever goes out, however they are written or cut."""
+"""Masking of secrets and private texts, however they are written, cut or streamed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import html
 import itertools
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -25,8 +26,6 @@ from mahtab_tui.worker.private_use import _contained, mentioned_names, private_u
 from mahtab_tui.worker.variables import HIDDEN_VALUE
 from tests import tags
 from tests.records import RecordList, emit
-
-# Keys in what goes over the bus, also where a stream brings them piece by piece.
 
 KEY = "sk-proj-0123456789"
 
@@ -46,25 +45,19 @@ def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
 
 
 def test_ordinary_text_is_not_delayed() -> None:
-    assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == [
-        "hours",
-        "k",
-        "-prompt",
-        "sk-proj-ect",
-    ]
+    pieces = ["hours", "k", "-prompt", "sk-proj-", "ect"]
+    assert streamed(pieces, KEY) == ["hours", "k", "-prompt", "sk-proj-ect"]
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
 
 
-def test_key_in_pieces_is_masked_wherever_it_is_split() -> None:
+def test_key_in_pieces_is_masked() -> None:
     for cut in range(1, len(KEY)):
         shown = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
         assert shown.endswith(f"{MASK} end")
-        assert KEY[:4] not in shown
-        assert KEY[-4:] not in shown
+        assert not any(part in shown for part in (KEY[:4], KEY[-4:]))
     shown = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
     assert shown.count(MASK) == 3
-    assert KEY[:4] not in shown
-    assert KEY[3:] not in shown
+    assert not any(part in shown for part in (KEY[:4], KEY[3:]))
     assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
 
 
@@ -72,10 +65,8 @@ def test_streams_do_not_mix() -> None:
     log, handler = bus(KEY)
     for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=cell, kind="stdout")
-    assert [(record.text, record.attrs["cell"]) for record in handler.records] == [
-        ("two", 2),
-        (MASK, 1),
-    ]
+    shown = [(record.text, record.attrs["cell"]) for record in handler.records]
+    assert shown == [("two", 2), (MASK, 1)]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +98,7 @@ def test_key_from_the_environment_is_masked_too(monkeypatch: pytest.MonkeyPatch,
     assert [record.text for record in handler.records] == [f"the key is {MASK}"]
 
 
-# Secrets in a text: disguised by how they are written, by what stands between their letters, and
-# cut off.
+# Secrets in a text: in other spellings, with invisible characters, or cut off.
 
 PROJECT_KEY = "sk-proj-0123456789-abcdefghij-ABCDEFGHIJ"
 ODD = 'it\'s "q\\uoted", <ü> & 10% long'
@@ -126,21 +116,17 @@ def redact(secret: str, text: str) -> str:
     return typed(secret).mask(text)
 
 
-BETWEEN = ["\x1b[31m", "\x1b[0m\x1b[1;32m", "\x1b]0;title\x07", "\x1bPq…\x1b\\"]
+INVISIBLE = [*"\0\x1b\x7f\x9b\r\n\u00ad\u200b\u202e\U000e0041", "\x1b[31m", "\x1b[0m\x1b[1;32m"]
+INVISIBLE += ["\x1b]0;title\x07", "\x1bPq…\x1b\\"]
 
 
-@pytest.mark.parametrize(
-    "between",
-    [*"\0\x1b\x7f\x9b\r\n\u00ad\u200b\u202e\U000e0041", *BETWEEN],
-    ids=ascii,
-)
+@pytest.mark.parametrize("between", INVISIBLE, ids=ascii)
 @pytest.mark.parametrize("offset", [1, 5, 20, len(PROJECT_KEY) - 1])
 def test_invisible_characters_do_not_hide_a_key(between: str, offset: int) -> None:
     text = f"it is {PROJECT_KEY[:offset]}{between}{PROJECT_KEY[offset:]}."
     assert redact(PROJECT_KEY, text).replace("\n", "") == f"it is {MASK}."
-    assert PROJECT_KEY not in plain(redact(PROJECT_KEY, between.join(PROJECT_KEY))).replace(
-        "\n", ""
-    )
+    spread = plain(redact(PROJECT_KEY, between.join(PROJECT_KEY)))
+    assert PROJECT_KEY not in spread.replace("\n", "")
 
 
 @pytest.mark.parametrize("begin", ["\x1b]52;c;", "\x1bP", "\x1b_", "\x1b[38;5;"], ids=ascii)
@@ -172,29 +158,25 @@ WRITERS: list[Callable[[str], str]] = [
 def test_key_is_found_in_code_and_data_escapes(write: Callable[[str], str], secret: str) -> None:
     written = redact(secret, write(secret))
     assert MASK in written
-    assert not any(secret[start : start + 8] in written for start in range(len(secret) - 8)), (
-        written
-    )
+    pieces = [secret[start : start + 8] for start in range(len(secret) - 8)]
+    assert not any(piece in written for piece in pieces), written
     assert len(written) < 40
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
 def test_a_key_in_base64_cannot_be_decoded(before: str, encode: Callable[[bytes], bytes]) -> None:
-    written = redact(
-        PROJECT_KEY, encode(f"{before}{PROJECT_KEY} and more".encode()).decode()
-    ).replace("\n", "")
+    encoded = encode(f"{before}{PROJECT_KEY} and more".encode()).decode()
+    written = redact(PROJECT_KEY, encoded).replace("\n", "")
     assert MASK in written
+    parts = [PROJECT_KEY[start : start + 3].encode() for start in range(len(PROJECT_KEY) - 3)]
     for piece in written.split(MASK):
         for cut in range(4):
             decoded = base64.urlsafe_b64decode(piece[cut : cut + (len(piece) - cut) // 4 * 4])
-            assert not any(
-                PROJECT_KEY[start : start + 3].encode() in decoded
-                for start in range(len(PROJECT_KEY) - 3)
-            )
+            assert not any(part in decoded for part in parts)
 
 
-def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
+def test_keys_with_a_common_start_are_fully_masked() -> None:
     one, other = f"{'a' * 24}-one-{'b' * 24}", f"{'a' * 24}-or-another-{'b' * 24}"
     assert typed(one, other).mask(f"{one} {other} {one}") == f"{MASK} {MASK} {MASK}"
     assert typed(KEY, f"{KEY}-longer").mask(f"{KEY}-longer, x{KEY}") == f"{MASK}, x{MASK}"
@@ -202,12 +184,10 @@ def test_keys_with_a_common_start_and_end_are_each_fully_masked() -> None:
 
 def test_truncated_or_wrapped_key_is_masked() -> None:
     assert redact(PROJECT_KEY, f"'{PROJECT_KEY[:30]}…") == f"'{MASK}…"
-    assert (
-        redact(PROJECT_KEY, f"[… 80 characters left out …]{PROJECT_KEY[10:]}")
-        == f"[… 80 characters left out …]{MASK}"
-    )
+    note = "[… 80 characters left out …]"
+    assert redact(PROJECT_KEY, f"{note}{PROJECT_KEY[10:]}") == f"{note}{MASK}"
     wrapped = redact(PROJECT_KEY, "\n".join(textwrap.wrap(PROJECT_KEY, 7)))
-    assert wrapped == MASK + "\n" * 5, "the lines after it stay where they were"
+    assert wrapped == MASK + "\n" * 5, "the number of lines must not change"
 
 
 @pytest.mark.parametrize(
@@ -218,11 +198,8 @@ def test_truncated_or_wrapped_key_is_masked() -> None:
         ("a+b+c", "xa+b+cx = a+b+c", f"xa+b+cx = {MASK}"),
         ("tést", "tést detest", f"{MASK} detest"),
         ("t\"'st", repr("t\"'st"), f"'{MASK}'"),
-        (
-            "hunter2",
-            "\x1b[31mhun\x1b[32mter2\x1b[0m hunter\x002 hunter2\x1b",
-            f"\x1b[31m{MASK}\x1b[0m {MASK} {MASK}\x1b",
-        ),
+        ("hunter2", "\x1b[31mhun\x1b[32mter2\x1b[0m", f"\x1b[31m{MASK}\x1b[0m"),
+        ("hunter2", "hunter\x002 hunter2\x1b", f"{MASK} {MASK}\x1b"),
         ("hunter2", "\x1bhunter2", f"\x1b{MASK}"),
         ("abc", "abc of an abc", "abc of an abc"),
         ("abc", "'abc'\n", f"{MASK}\n"),
@@ -234,22 +211,15 @@ def test_truncated_or_wrapped_key_is_masked() -> None:
         ("hunter2hunter2", "xhunter2hunter2x", f"x{MASK}x"),
     ],
 )
-def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
-    secret: str, text: str, shown: str
-) -> None:
+def test_short_secret_is_masked_as_a_whole_word(secret: str, text: str, shown: str) -> None:
     assert redact(secret, text) == shown
 
 
 def test_structural_attributes_are_not_masked() -> None:
     secrets = typed("password", "stdout", "interrupted", "data", "waiting")
-    record = {
-        "password": True,
-        "kind": "stdout",
-        "status": "interrupted",
-        "state": "waiting",
-        "detail": "stdout interrupted",
-    }
-    assert secrets.mask_value(record) == {**record, "detail": f"{MASK} {MASK}"}
+    record = {"password": True, "kind": "stdout", "status": "interrupted", "state": "waiting"}
+    detail = {"detail": "stdout interrupted"}
+    assert secrets.mask_value(record | detail) == record | {"detail": f"{MASK} {MASK}"}
     row = {"name": "data", "change": "added", "type": "str", "summary": "'data'", "kind": "data"}
     assert secrets.mask_value({"changes": [row]}) == {"changes": [{**row, "summary": f"'{MASK}'"}]}
     assert secrets.mask_value({"mime": "image/png", "data": "password"})["data"] == "password"
@@ -268,25 +238,18 @@ def test_former_key_stays_secret() -> None:
     st.sampled_from(WRITERS),
 )
 def test_any_secret_is_found_in_any_encoding(secret: str, write: Callable[[str], str]) -> None:
-    assert (
-        MASK in typed(secret).mask(f"({write(secret)})")
-        or len(secret.replace("\0", "").replace("\n", "").strip()) < LONG
-    )
-
-
-# Streams
+    long = len(secret.replace("\0", "").replace("\n", "").strip()) >= LONG
+    assert MASK in typed(secret).mask(f"({write(secret)})") or not long
 
 
 @given(
     st.lists(st.sampled_from([*"sk-proj0", "\0", "\x1b[1m", "x"]), max_size=30).map("".join),
     st.lists(st.integers(1, 9), min_size=1, max_size=60),
 )
-def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[int]) -> None:
-    text, stream, shown = (
-        f"{noise}{PROJECT_KEY[:4]}\0{PROJECT_KEY[4:9]}\x1b[31m{PROJECT_KEY[9:]} {PROJECT_KEY}{noise}.",
-        MaskedStream(typed(PROJECT_KEY)),
-        "",
-    )
+def test_no_key_passes_through_a_stream(noise: str, sizes: list[int]) -> None:
+    hidden = f"{PROJECT_KEY[:4]}\0{PROJECT_KEY[4:9]}\x1b[31m{PROJECT_KEY[9:]}"
+    text, shown = f"{noise}{hidden} {PROJECT_KEY}{noise}.", ""
+    stream = MaskedStream(typed(PROJECT_KEY))
     while text:
         size = sizes.pop(0) if sizes else len(text)
         shown += stream.feed(text[:size])
@@ -298,18 +261,15 @@ def test_no_key_passes_through_a_stream_in_any_pieces(noise: str, sizes: list[in
     assert shown.endswith(f"{noise}.")
 
 
-def test_withheld_text_is_released_at_the_end_of_a_stream() -> None:
+def test_withheld_text_is_released_at_the_end() -> None:
     stream = MaskedStream(typed(PROJECT_KEY))
     assert stream.feed(f"x {PROJECT_KEY[:12]}") == "x "
     assert stream.finish() == PROJECT_KEY[:12]
     assert stream.feed("new") == "new"
 
 
-# Pages
-
-
 @pytest.mark.parametrize("size", [1, 7, 16, 1000])
-def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
+def test_masked_pages_keep_their_length(size: int) -> None:
     text = f"before\n{PROJECT_KEY[:11]}\0{PROJECT_KEY[11:]}\nafter {PROJECT_KEY} end"
     secrets = typed(PROJECT_KEY)
     pages = [
@@ -320,28 +280,12 @@ def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
     assert "".join(pages) == f"before\n{dots}{MASK[0]}\nafter {dots} end"
 
 
-# Cost
+UNITS = ["s", "sk-proj-0123456789-a", "s\x1b]", "s\x1bP\n", "\x1b[", "s\0", "k-\x1b]k"]
+UNITS += ["\u200b", "\x1b]s\x07", "\n", PROJECT_KEY, PROJECT_KEY[:30]]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "s",
-        "sk-proj-0123456789-a",
-        "s\x1b]",
-        "s\x1bP\n",
-        "\x1b[",
-        "s\0",
-        "k-\x1b]k",
-        "\u200b",
-        "\x1b]s\x07",
-        "\n",
-        PROJECT_KEY,
-        PROJECT_KEY[:30],
-    ],
-    ids=ascii,
-)
-def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
+@pytest.mark.parametrize("unit", UNITS, ids=ascii)
+def test_hostile_texts_are_masked_in_time(unit: str) -> None:
     secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50)
     text = unit * (300_000 // len(unit))
     assert secrets.mask(text) is not None
@@ -354,7 +298,7 @@ def test_kernel_placeholder_equals_the_mask() -> None:
     assert HIDDEN_VALUE == MASK
 
 
-# Texts of private variables: which are told by the kernel, and where they are found.
+# Texts of private variables: which the kernel reports, and where they are found.
 
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 
@@ -375,7 +319,7 @@ def used(namespace: dict[str, Any], code: str, *names: str) -> list[str]:
     return list(found)
 
 
-def test_short_text_matches_whole_and_long_text_in_part() -> None:
+def test_long_text_matches_in_part() -> None:
     assert redact_private("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
     assert redact_private(f"a {SENTENCE[10:60]} b", SENTENCE) == f"a{MASK} b"
     assert redact_private(f"a {SENTENCE[10:24]} b", SENTENCE) == f"a {SENTENCE[10:24]} b"
@@ -384,16 +328,12 @@ def test_short_text_matches_whole_and_long_text_in_part() -> None:
 
 
 @pytest.mark.parametrize("write", [repr, json.dumps])
-def test_private_text_is_found_in_code_and_json_escapes(write: Any) -> None:
-    assert (
-        redact_private(
-            write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same'
-        ).count(MASK)
-        == 2
-    )
+def test_private_text_is_found_in_escapes(write: Any) -> None:
+    text = 'say "ä", \\it\'s\nall the same'
+    assert redact_private(write(text), text).count(MASK) == 2
 
 
-def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
+def test_private_texts_in_results_are_masked() -> None:
     secrets = Secrets()
     secrets.private.add(["interrupted by Jane", SENTENCE])
     assert secrets.redact_value({"status": "interrupted by Jane", "output": [SENTENCE]}) == {
@@ -403,27 +343,20 @@ def test_answer_values_for_agents_are_covered_but_not_their_words() -> None:
 
 
 def test_matching_hostile_text_takes_linear_time() -> None:
-    secrets = Secrets()
-    secrets.private.add(["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))])
-    assert secrets.redact_for_model("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
+    private = ["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))]
+    assert redact_private("-" * 200_000 + "x" + "ab" * 100_000, *private).count("x") == 1
 
 
-def test_value_texts_omit_single_words_and_short_texts() -> None:
-    assert set(
-        texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])
-    ) == {"Jane Miller", "12345678", "bytes of it"}
-    assert texts({"some key": {"in another": ("and deeper",)}}) == [
-        "some key",
-        "in another",
-        "and deeper",
-    ]
+def test_single_words_are_no_private_texts() -> None:
+    holder = type("Holder", (), {})()
+    holder.it = "text of an instance"
+    omitted = ["customer", "Country_name", "yes", 7]
+    found = texts([*omitted, "Jane Miller", 12345678, b"bytes of it"])
+    assert set(found) == {"Jane Miller", "12345678", "bytes of it"}
+    deep = {"some key": {"in another": ("and deeper",)}}
+    assert texts(deep) == ["some key", "in another", "and deeper"]
     assert texts(ValueError("an error that quotes")) == ["an error that quotes"]
-
-    class Holder:
-        def __init__(self) -> None:
-            self.it = "held by an instance"
-
-    assert texts(Holder()) == ["held by an instance"]
+    assert texts(holder) == ["text of an instance"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -437,52 +370,26 @@ def test_table_labels_and_cells_are_included(library: str) -> None:
 def test_no_code_of_user_classes_runs() -> None:
     ran = []
 
-    class Meta(type):
-        def __eq__(cls, other: object) -> bool:
-            ran.append("eq")
-            return False
+    def spy(self: object, *args: Any) -> Any:
+        ran.append(args)
+        return NotImplemented
 
-        def __hash__(cls) -> int:
-            ran.append("hash")
-            return 1
-
-        def __getattribute__(cls, name: str) -> Any:
-            ran.append(name)
-            return super().__getattribute__(name)
-
-    class Odd(metaclass=Meta):
-        def __getattribute__(self, name: str) -> Any:
-            ran.append(name)
-            return super().__getattribute__(name)
-
-        def __repr__(self) -> str:
-            ran.append("repr")
-            return ""
-
-    namespace: dict[str, Any] = {"odd": Odd(), "box": [Odd()]}
+    methods = dict.fromkeys(["__eq__", "__hash__", "__getattribute__", "__repr__"], spy)
+    odd = type("Meta", (type,), methods)("Odd", (), methods)
+    namespace: dict[str, Any] = {"odd": object.__new__(odd), "box": [object.__new__(odd)]}
     ran.clear()
     private_use(namespace, ["odd"], ["box", "odd"])
     assert ran == []
 
 
-def test_code_uses_names_calls_and_everything_reachable() -> None:
+def test_code_uses_everything_reachable() -> None:
     namespace: dict[str, Any] = {"secret": ["a value of it"], "number": 5, "five": 5}
     exec(
-        "def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret",
+        "def show(): return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret",
         namespace,
     )
-    for code in (
-        "secret",
-        "show()",
-        "box",
-        "alias",
-        "globals()",
-        "'secret'",
-        "f'{secret}'",
-        "def f(): return secret",
-        "%time secret",
-        "del secret",
-    ):
+    uses = ["secret", "show()", "box", "alias", "globals()", "'secret'", "f'{secret}'"]
+    for code in (*uses, "def f(): return secret", "%time secret", "del secret"):
         assert used(namespace, code, "secret") == ["secret"], code
     for code in ("number", "x = 1", "for _ in range(3): pass", "secrets", "other.secret_one"):
         assert used(namespace, code, "secret") == [], code
@@ -490,42 +397,28 @@ def test_code_uses_names_calls_and_everything_reachable() -> None:
     assert private_use(namespace, ["secret"], [])["aliases"] == ["alias"]
 
 
-def test_large_collections_are_searched_from_their_start() -> None:
-    secret = ["a value of it"]
-    for large in (
-        [secret, *range(10**6)],
-        dict.fromkeys(range(10**6), 0) | {"k": 1},
-        set(range(10**6)),
-    ):
-        assert len(_contained(large)) <= 2 * 20_000
-    assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == [
-        "secret"
-    ]
-
+def test_only_the_start_of_collections_is_searched() -> None:
     class Own(list[Any]):
         """A list with attributes."""
 
+    secret, many = ["a value of it"], range(10**6)
     own = Own()
     own.more = secret  # type: ignore[attr-defined]
-    assert used({"secret": secret, "own": own}, "own", "secret") == ["secret"]
+    large = [secret, *many]
+    for collection in (large, dict.fromkeys(many, 0) | {"k": 1}, set(many)):
+        assert len(_contained(collection)) <= 2 * 20_000
+    for value in (large, own):
+        assert used({"secret": secret, "value": value}, "value", "secret") == ["secret"]
 
 
-def test_each_variable_is_traversed_once_for_all_cells(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    walked: list[object] = []
-    walk = module._walk
-
-    def counted(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-        walked.append(root)
-        return walk(root, namespace)
-
-    monkeypatch.setattr(module, "_walk", counted)
+def test_each_variable_is_traversed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Mock(wraps=module._walk)
+    monkeypatch.setattr(module, "_walk", walk)
     private_use({"secret": ["a value"], "box": [1]}, ["secret"], ["box"] * 1_000)
-    assert walked == [[1]]
+    assert [call.args[0] for call in walk.call_args_list] == [[1]]
 
 
-def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
+def test_names_in_strings_are_mentioned() -> None:
     assert mentioned_names("eval('df.head()')") >= {"eval", "df", "head"}
     assert "df" in mentioned_names("!echo {df}\n%whos")
     assert "df" in mentioned_names("print(df")
@@ -533,12 +426,9 @@ def test_names_in_strings_and_in_non_python_code_count_as_mentioned() -> None:
     assert "_" in mentioned_names("_ + 1")
 
 
-def test_two_keys_with_a_common_prefix_are_masked_completely() -> None:
-    log, handler = bus(
-        *load_settings(
-            api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
-        ).secrets()
-    )
+def test_keys_with_a_common_prefix_are_masked() -> None:
+    keys = {"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}
+    log, handler = bus(*load_settings(api_keys=keys).secrets())
     frames = [[KEY, 1, "f", 1]]
     emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, x{KEY}", detail=f"{KEY}-longer", frames=frames)
     [record] = handler.records
@@ -550,25 +440,21 @@ OVERLAPPING = "ab-ab-aab"
 """A key that goes on as it begins."""
 
 
-@given(
-    st.lists(
-        st.sampled_from([OVERLAPPING, OVERLAPPING[:6], OVERLAPPING[3:], "ab-", "a", "-"]),
-        max_size=6,
-    ).map("".join),
-    st.lists(st.integers(1, 6), min_size=1),
-)
-def test_any_stream_pieces_mask_the_key_and_lose_no_other_text(text: str, sizes: list[int]) -> None:
+PARTS = st.sampled_from([OVERLAPPING, OVERLAPPING[:6], OVERLAPPING[3:], "ab-", "a", "-"])
+
+
+@given(st.lists(PARTS, max_size=6).map("".join), st.lists(st.integers(1, 6), min_size=1))
+def test_stream_in_any_pieces_loses_only_the_key(text: str, sizes: list[int]) -> None:
     secret, whole = OVERLAPPING, f"{text}."
     ends = list(itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(whole))))
-    shown = "".join(
-        streamed([whole[start:end] for start, end in itertools.pairwise([0, *ends])], secret)
-    )
+    pieces = [whole[start:end] for start, end in itertools.pairwise([0, *ends])]
+    shown = "".join(streamed(pieces, secret))
     assert secret not in shown
-    if secret not in whole:
-        assert shown == whole
-    else:
+    if secret in whole:
         assert MASK in shown
         assert shown.endswith(".")
+    else:
+        assert shown == whole
 
 
 def test_sessions_do_not_share_typed_secrets() -> None:
@@ -576,7 +462,7 @@ def test_sessions_do_not_share_typed_secrets() -> None:
     assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
 
-def test_short_secret_streamed_by_letters_is_not_shown() -> None:
+def test_short_secret_is_masked_in_a_stream() -> None:
     stream = MaskedStream(typed("hunter2"))
     shown = "".join(map(stream.feed, "it is hunter2 indeed")) + stream.finish()
     assert MASK in shown

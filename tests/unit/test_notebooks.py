@@ -1,4 +1,4 @@
-"""Notebooks that a session opens and keeps up to date."""
+"""Notebooks that a session opens and updates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from mahtab_tui.bus import records
 from mahtab_tui.export.reading import read_notebook
@@ -54,9 +55,8 @@ def test_only_outputs_of_executed_cells_change(
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
     before = json.loads(path.read_bytes())
-    code = [index for index, cell in enumerate(before["cells"], 1) if cell["cell_type"] == "code"][
-        :2
-    ]
+    cells = enumerate(before["cells"], 1)
+    code = [index for index, cell in cells if cell["cell_type"] == "code"][:2]
     it = open_bench(path)
     for count, index in enumerate(code, 7):
         source = "".join(before["cells"][index - 1]["source"])
@@ -65,10 +65,9 @@ def test_only_outputs_of_executed_cells_change(
     after = json.loads(path.read_bytes())
     for count, index in enumerate(code, 7):
         changed = after["cells"][index - 1]
-        assert (
-            changed.pop("execution_count"),
-            [output["output_type"] for output in changed.pop("outputs")],
-        ) == (count, ["stream", "execute_result"])
+        assert changed.pop("execution_count") == count
+        outputs = [output["output_type"] for output in changed.pop("outputs")]
+        assert outputs == ["stream", "execute_result"]
         for name in ("execution_count", "outputs"):
             before["cells"][index - 1].pop(name)
     assert after == before
@@ -116,14 +115,7 @@ def test_resumed_session_continues_its_notebook(tmp_path: Path, open_bench: Open
     later.happen(*ran(4, "w = 4"))
     later.notebook.save()
     made = read(path)
-    assert [cell.source for cell in made.cells] == [
-        "# Title",
-        "x = 5",
-        "x + 1",
-        "y = 2",
-        "z = 3",
-        "w = 4",
-    ]
+    assert sources(path) == ["# Title", "x = 5", "x + 1", "y = 2", "z = 3", "w = 4"]
     assert len({cell.id for cell in made.cells}) == 6
     assert not open_bench(path, (*it.records(), *later.records())).notebook.unsaved
 
@@ -135,23 +127,13 @@ def test_long_session_is_resumed_with_all_its_records(
     it = open_bench(path)
     it.happen(*ran(1, "early = 1"), *ran(2, "late = 2"))
     it.notebook.save()
-    all_of_it = it.records()
-    last = (
-        *(
-            record
-            for record in all_of_it
-            if isinstance(record, records.NotebookFile | records.NotebookWritten)
-        ),
-        *all_of_it[-4:],
-    )
-    later = open_bench(path, last, everything=all_of_it)
+    everything = it.records()
+    kinds = records.NotebookFile | records.NotebookWritten
+    last = (*(each for each in everything if isinstance(each, kinds)), *everything[-4:])
+    later = open_bench(path, last, everything=everything)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
-    assert sources(path)[3:] == [
-        "early = 1",
-        "late = 2",
-        "last = 3",
-    ]
+    assert sources(path)[3:] == ["early = 1", "late = 2", "last = 3"]
 
 
 def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
@@ -162,21 +144,14 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     it.happen(*ran(1, "mine = 1"))
     it.notebook.save()
     made = read(path)
-    made.cells.insert(0, nbformat.v4.new_code_cell("theirs"))
+    made.cells.insert(0, new_code_cell("theirs"))
     write(made, path)
     later = open_bench(path, it.records())
     assert [record.position for record in later.cells()] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
     later.notebook.save()
-    after = read(path)
-    assert [cell.source for cell in after.cells] == [
-        "theirs",
-        "# Title",
-        "x = 1",
-        "x + 1",
-        "mine = 1",
-    ]
+    assert sources(path) == ["theirs", "# Title", "x = 1", "x + 1", "mine = 1"]
 
 
 def test_deleted_file_is_written_again(tmp_path: Path, open_bench: OpenBench) -> None:
@@ -190,16 +165,10 @@ def test_deleted_file_is_written_again(tmp_path: Path, open_bench: OpenBench) ->
 def test_secrets_and_private_variables_are_not_written(
     tmp_path: Path, open_bench: OpenBench
 ) -> None:
-    earlier = nbformat.v4.new_output("stream", text="earlier")
-    path = write(
-        nbformat.v4.new_notebook(
-            cells=[
-                nbformat.v4.new_code_cell("key = 'sk-of-the-file-1'"),
-                nbformat.v4.new_code_cell("df", outputs=[earlier]),
-            ]
-        ),
-        tmp_path / "a.ipynb",
-    )
+    earlier = new_output("stream", text="earlier")
+    key = new_code_cell("key = 'sk-of-the-file-1'")
+    cells = [key, new_code_cell("df", outputs=[earlier])]
+    path = write(new_notebook(cells=cells), tmp_path / "a.ipynb")
     it = open_bench(path, secrets=("sk-of-the-file-1", "sk-of-the-user-2"))
     it.happen(*again(1, 1, "key = 'sk-of-the-file-1'", ("stdout", "sk-of-the-file-1\n")))
     it.happen(records.Private(name="df", private=True))
@@ -228,9 +197,7 @@ def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: Ope
 
 
 def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBench) -> None:
-    made = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")]
-    )
+    made = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
     for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
         path = tmp_path / "it.ipynb"
         path.write_text(json.dumps(made, indent=indent) + ends)
@@ -250,21 +217,10 @@ def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBen
 def test_notebook_in_another_language_warns_before_its_first_run(
     tmp_path: Path, open_bench: OpenBench, metadata: dict[str, Any]
 ) -> None:
-    cell: dict[str, Any] = {
-        "cell_type": "code",
-        "source": "x <- 1",
-        "metadata": {},
-        "outputs": [],
-        "execution_count": None,
-    }
-    path = tmp_path / "it.ipynb"
-    path.write_text(
-        json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4})
-    )
-    it = open_bench(path)
-    assert next(
-        record.text for record in it.records() if isinstance(record, records.NotebookFile)
-    ).endswith("It is for r, not for Python.")
+    made = new_notebook(cells=[new_code_cell("x <- 1")]) | {"metadata": metadata}
+    it = open_bench(write(made, tmp_path / "it.ipynb", 2))
+    [opened] = [record for record in it.records() if isinstance(record, records.NotebookFile)]
+    assert opened.text.endswith("It is for r, not for Python.")
     assert not it.notebook.confirmed
 
 
@@ -292,17 +248,14 @@ def test_declared_encoding_that_is_none_is_ignored(tmp_path: Path, encoding: str
 
 
 def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:
-    for name in ("a.py", "b.md"):
+    for name, text in (("a.py", "y = 2\n"), ("b.md", "```python\ny = 2\n```\n")):
         path = tmp_path / name
-        path.write_text(
-            "\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8"
-        )
+        path.write_text(f"\ufeff{text}", "utf-8")
         it = open_bench(path)
         assert [record.text.strip() for record in it.cells()] == ["y = 2"]
-        before = path.read_text("utf-8")
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
-        assert path.read_text("utf-8") == before.replace("2", "7").removeprefix("\ufeff")
+        assert path.read_text("utf-8") == text.replace("2", "7")
 
 
 def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> None:
@@ -316,23 +269,14 @@ def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> N
 
 
 def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench) -> None:
-    made = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_code_cell("a", id="cell-1"),
-            nbformat.v4.new_code_cell("b", id="cell-1-2"),
-        ]
-    )
+    made = new_notebook(cells=[new_code_cell("a", id=id) for id in ("cell-1", "cell-1-2")])
     it = open_bench(path := write(made, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
-    assert [cell.id for cell in read(path).cells] == [
-        "cell-1",
-        "cell-1-2",
-        "cell-1-3",
-    ]
+    assert [cell.id for cell in read(path).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
 
 
-# Notebooks that are kept up to date while the session goes on.
+# Notebooks that are updated during the session.
 
 
 @pytest.fixture
@@ -409,7 +353,7 @@ def test_notebook_continues_in_a_new_file_after_a_foreign_change(
 ) -> None:
     path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
     it = open_bench(path, saved=True)
-    theirs = text_of(nbformat.v4.new_notebook())
+    theirs = text_of(new_notebook())
     path.write_text(theirs)
     second.symlink_to(tmp_path / "nowhere")
     it.happen(*ran(1, "x"))

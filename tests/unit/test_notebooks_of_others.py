@@ -1,4 +1,4 @@
-"""Scripts and Markdown as notebooks, and files from anybody."""
+"""Scripts and Markdown as notebooks, and hostile files."""
 
 from __future__ import annotations
 
@@ -90,9 +90,8 @@ def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
         ("c.md", "x" * 3_000_000),
     ):
         (tmp_path / name).write_text(text)
-        with pytest.raises(
-            NotebookError, match=f"{name} is too large to be shown as cells. --load="
-        ):
+        message = f"{name} is too large to be shown as cells. --load="
+        with pytest.raises(NotebookError, match=message):
             read_notebook(tmp_path / name)
 
 
@@ -110,33 +109,26 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
     assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]
 
 
+NO_JSON = "is not a notebook: it is not valid JSON."
+OTHER_VERSION = "is not a notebook of version 4 of the format."
+BAD_CELL = "is not a valid notebook: its cell 1 has no known type or no source."
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is not a notebook: it is not valid JSON."),
-        (b"\xff\xfe\x00", "is not a notebook: it is not valid JSON."),
-        (b"[" * 100_000, "is not a notebook: it is not valid JSON."),
-        (
-            b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}",
-            "is not a notebook: it is not valid JSON.",
-        ),
+        (b"", NO_JSON),
+        (b"\xff\xfe\x00", NO_JSON),
+        (b"[" * 100_000, NO_JSON),
+        (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", NO_JSON),
         ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
-        (b"[]", "is not a notebook of version 4 of the format."),
-        (b'{"nbformat": "4", "cells": []}', "is not a notebook of version 4 of the format."),
-        (b'{"nbformat": 3, "worksheets": []}', "is not a notebook of version 4 of the format."),
-        (b'{"nbformat": 4}', "is not a notebook of version 4 of the format."),
-        (
-            b'{"nbformat": 4, "cells": [3]}',
-            "is not a valid notebook: its cell 1 has no known type or no source.",
-        ),
-        (
-            b'{"nbformat": 4, "cells": [{"cell_type": [], "source": ""}]}',
-            "its cell 1 has no known type or no source.",
-        ),
-        (
-            b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}',
-            "its cell 1 has no known type or no source.",
-        ),
+        (b"[]", OTHER_VERSION),
+        (b'{"nbformat": "4", "cells": []}', OTHER_VERSION),
+        (b'{"nbformat": 3, "worksheets": []}', OTHER_VERSION),
+        (b'{"nbformat": 4}', OTHER_VERSION),
+        (b'{"nbformat": 4, "cells": [3]}', BAD_CELL),
+        (b'{"nbformat": 4, "cells": [{"cell_type": [], "source": ""}]}', BAD_CELL),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}', BAD_CELL),
     ],
 )
 def test_invalid_notebook_gives_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
@@ -183,25 +175,15 @@ def test_fields_of_the_wrong_type_are_displayed_and_preserved(
                 for mime in ("text/plain", "text/html", "image/png", "x")
             ),
         ]
+    code = {"cell_type": "code", "source": "x"}
     cells: list[Any] = [
-        {"cell_type": "code", "source": "x", "outputs": outputs[start : start + 50]}
-        for start in range(0, len(outputs), 50)
+        code | {"outputs": outputs[start : start + 50]} for start in range(0, len(outputs), 50)
     ]
-    cells += [
-        {
-            "cell_type": "code",
-            "source": "x",
-            "outputs": wrong,
-            "metadata": wrong,
-            "id": wrong,
-            "execution_count": wrong,
-        }
-        for wrong in WRONG
-    ]
+    fields = ("outputs", "metadata", "id", "execution_count")
+    cells += [code | dict.fromkeys(fields, wrong) for wrong in WRONG]
     path = tmp_path / "it.ipynb"
-    path.write_text(
-        json.dumps({"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells})
-    )
+    notebook = {"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells}
+    path.write_text(json.dumps(notebook))
     before = json.loads(path.read_bytes())
     it = open_bench(path)
     it.happen(*again(1, 1, "x", ("stdout", "1\n")), *ran(2, "new"))
@@ -212,13 +194,9 @@ def test_fields_of_the_wrong_type_are_displayed_and_preserved(
 
 
 def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
-    cell = {
-        "outputs": [
-            {"output_type": "stream", "text": "x" * 3_000_000},
-            *({"output_type": "stream", "text": "y"} for _ in range(1_000)),
-        ]
-    }
-    shown = list(cell_outputs(cell))
+    texts = ["x" * 3_000_000, *"y" * 1_000]
+    outputs = [{"output_type": "stream", "text": text} for text in texts]
+    shown = list(cell_outputs({"outputs": outputs}))
     assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
     assert "characters are left out here" in shown[0].text
@@ -231,11 +209,8 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
         {"image/png": "\x1b[2J"},
         {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"},
     ]
-    shown = list(
-        cell_outputs(
-            {"outputs": [{"output_type": "display_data", "data": data} for data in values]}
-        )
-    )
+    outputs = [{"output_type": "display_data", "data": data} for data in values]
+    shown = list(cell_outputs({"outputs": outputs}))
     assert [(output.kind, output.text, output.data) for output in shown] == [
         ("display", "[image/png]\n", PIXEL),
         ("stdout", "[image/png]\n", ""),
@@ -245,9 +220,8 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
 
 def test_surrogates_are_escaped_like_before(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "it.ipynb"
-    path.write_text(
-        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}'
-    )
+    cell = '{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}'
+    path.write_text(f'{{"nbformat": 4, "nbformat_minor": 5, "metadata": {{}}, "cells": [{cell}]}}')
     it = open_bench(path)
     it.happen(*ran(1, "x"))
     it.notebook.save()

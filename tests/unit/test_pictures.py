@@ -1,10 +1,11 @@
-"""Pictures as models take them, whatever the file is."""
+"""Pictures as models accept them, from any file."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import io
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -30,6 +31,10 @@ HEADS = (
     b"RIFF\x10\0\0\0WEBPVP8 ",
     b"BM\x99\0\0\0\0\0\0\0",
 )
+READERS: tuple[Callable[[bytes], object], ...] = (
+    scale_picture,
+    lambda data: size_from_head(io.BytesIO(data)),
+)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
@@ -53,9 +58,9 @@ def test_noise_is_not_sent_as_several_megabytes(size: tuple[int, int]) -> None:
 
 def test_photo_is_sent_upright_and_without_metadata() -> None:
     photo = Image.new("RGB", (60, 40), "white")
-    ImageDraw.Draw(photo).rectangle((0, 0, 59, 9), fill="black")  # above, as the camera saw it
+    ImageDraw.Draw(photo).rectangle((0, 0, 59, 9), fill="black")  # at the camera's top
     about = Image.Exif()
-    about[0x0112] = 6  # it was held on its side
+    about[0x0112] = 6  # the camera was held on its side
     about[0x010E] = "a secret place"
     picture = scale_picture(encoded(photo, "JPEG", exif=about.tobytes()))
     image = seen(picture)
@@ -75,19 +80,15 @@ def test_transparent_parts_become_white() -> None:
 
 
 def test_sixteen_bit_grey_is_not_all_white() -> None:
-    assert seen(scale_picture(encoded(Image.new("I;16", (9, 9), 0x4000)))).getpixel((3, 3)) == (
-        64,
-        64,
-        64,
-    )
+    picture = scale_picture(encoded(Image.new("I;16", (9, 9), 0x4000)))
+    assert seen(picture).getpixel((3, 3)) == (64, 64, 64)
 
 
 @pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (10_000, 10_000), (2**31 - 1, 1)])
 def test_decompression_bomb_is_refused_unread(width: int, height: int) -> None:
-    with pytest.raises(PictureError, match=r"too many|damaged"):
-        scale_picture(bomb(width, height))
-    with pytest.raises(PictureError, match=r"too many|damaged"):
-        size_from_head(io.BytesIO(bomb(width, height)))
+    for read in READERS:
+        with pytest.raises(PictureError, match=r"too many|damaged"):
+            read(bomb(width, height))
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
@@ -102,7 +103,7 @@ def test_truncated_picture_is_reported_as_damaged(kind: str, part: float) -> Non
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 @example(HEADS[2], b"\xff\xff\xff\xff")
 def test_any_file_gives_a_picture_or_one_sentence(head: bytes, rest: bytes) -> None:
-    for read in (scale_picture, lambda data: size_from_head(io.BytesIO(data))):
+    for read in READERS:
         with contextlib.suppress(PictureError):
             read(head + rest)
 
@@ -113,12 +114,9 @@ def test_text_is_not_a_picture(text: bytes) -> None:
 
 
 def test_equal_pictures_have_one_name() -> None:
-    one, again, other = (
-        scale_picture(encoded(Image.new("L", (9, 9)))),
-        scale_picture(encoded(Image.new("L", (9, 9)))),
-        scale_picture(encoded(Image.new("L", (9, 8)))),
-    )
-    assert one.id == again.id != other.id
+    sizes = ((9, 9), (9, 9), (9, 8))
+    one, again, other = (scale_picture(encoded(Image.new("L", size))).id for size in sizes)
+    assert one == again != other
 
 
 @pytest.mark.parametrize(

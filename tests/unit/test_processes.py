@@ -1,4 +1,4 @@
-"""Programs, their environment and results, and a working directory that is gone."""
+"""Programs on the PATH, tracing variables, results of threads, and missing folders."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from mahtab_tui.system import (
 )
 from tests.integration.kernels import executable
 
-# Programs on the PATH.
-
 
 @pytest.mark.parametrize("path", ["", ".", ":{}", "{}:", ".:{}", "bin:{}"])
 def test_program_in_the_project_is_not_found_by_its_name(
@@ -37,7 +35,7 @@ def test_program_in_the_project_is_not_found_by_its_name(
     assert login_environment(use_api_key=False)["PATH"] == wanted
 
 
-# Variables that have prompts sent are read as the package that sends them reads them.
+# The variables that make LangSmith send prompts are read as its package reads them.
 
 NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 
@@ -76,9 +74,6 @@ def test_tracing_by_environment_variables_is_detected(
     assert os.environ.keys() & set(NAMES) == variables.keys()
 
 
-# Waiting for a result gives the result, whatever it is, and however late.
-
-
 def test_own_error_and_cancelled_future_are_raised() -> None:
     failed: Future[str] = Future()
     failed.set_exception(TimeoutError("its own"))
@@ -88,9 +83,6 @@ def test_own_error_and_cancelled_future_are_raised() -> None:
     cancelled.cancel()
     with pytest.raises(CancelledError):
         wait_for_result(cancelled)
-
-
-# Going on where the working directory was deleted.
 
 
 def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: Path) -> None:

@@ -1,5 +1,4 @@
-"""From a model's name to a model: which there are, servers on this machine, and failures as
-sentences."""
+"""Models by their names, servers on this machine, and failures as sentences."""
 
 from __future__ import annotations
 
@@ -88,11 +87,10 @@ def test_configured_provider_serves_models_named_without_one(
 
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())
 def test_missing_key_error_names_the_variable(spec: str, key: str) -> None:
-    for take in (check_model, get_llm):
-        with pytest.raises(
-            ModelError, match=rf"^{spec} needs a key: set {key} in the environment or in \.env\.$"
-        ):
-            take(spec)
+    sentence = rf"^{spec} needs a key: set {key} in the environment or in \.env\.$"
+    for function in (check_model, get_llm):
+        with pytest.raises(ModelError, match=sentence):
+            function(spec)
 
 
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())
@@ -105,17 +103,15 @@ def test_key_in_dotenv_stays_out_of_the_environment(
     check_model(spec, **access)
     llm = get_llm(spec, **access)
     assert key not in os.environ
-    assert (
-        "secret-of-ours"
-        not in f"{llm!r} {llm} {getattr(llm, '_client', '')!r} {find_service(spec, **access)!r}"
-    )
+    client, service = getattr(llm, "_client", ""), find_service(spec, **access)
+    assert "secret-of-ours" not in f"{llm!r} {llm} {client!r} {service!r}"
 
 
 def test_users_own_service_needs_no_key() -> None:
     check_model("openai:our-own", base_url="http://localhost:8000/v1")
     llm = get_llm("openai:our-own", base_url="http://localhost:8000/v1")
     assert priced_as(llm) == "http://localhost:8000/v1"
-    assert is_priced(llm), "nobody is paid for what runs here"
+    assert is_priced(llm), "it is free"
 
 
 @pytest.mark.parametrize("provider", LOCAL)
@@ -125,29 +121,21 @@ def test_local_server_needs_no_key(provider: str) -> None:
     llm = get_llm(f"{provider}:{name}")
     assert isinstance(llm, ChatService)
     assert (llm.model, llm.priced_as, llm.key) == (name, "local", f"{provider.upper()}_API_KEY")
-    with pytest.raises(
-        ModelError,
-        match=rf"No {provider} server answers at http://127\.0\.0\.1:1\. Start it, or set {provider.upper()}_HOST",
-    ):
+    problem = rf"No {provider} server answers at http://127\.0\.0\.1:1\."
+    advice = f"Start it, or set {provider.upper()}_HOST"
+    with pytest.raises(ModelError, match=f"{problem} {advice}"):
         get_llm(provider)
 
 
-def test_context_window_is_known_where_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_context_window_is_known_where_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in SPECS.values():
         monkeypatch.setenv(key, "x")
     specs = ("anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai:our-own", "ollama:x", "vllm:x")
-    assert [context_window(get_llm(spec)) for spec in specs] == [
-        200_000,
-        128_000,
-        None,
-        16_384,
-        None,
-    ]
+    windows = [context_window(get_llm(spec)) for spec in specs]
+    assert windows == [200_000, 128_000, None, 16_384, None]
 
 
-# Which models there are, and why some cannot be used.
+# The list of models, and why some cannot be used.
 
 
 def test_claude_is_offered_where_it_is_on_the_path(
@@ -164,16 +152,10 @@ def test_claude_is_offered_where_it_is_on_the_path(
 
 
 def test_chosen_models_come_before_used_ones_without_duplicates(project: Path) -> None:
-    found = found_models(
-        [("openai:mine", "answers now"), ("demo", "set as sub_model")],
-        ["demo", "replay:missing.jsonl"],
-        {},
-    )
-    assert [(model.spec, model.about) for model in found[:3]] == [
-        ("openai:mine", "answers now"),
-        ("demo", "set as sub_model"),
-        ("replay:missing.jsonl", "used before"),
-    ]
+    chosen = [("openai:mine", "answers now"), ("demo", "set as sub_model")]
+    found = found_models(chosen, ["demo", "replay:missing.jsonl"], {})
+    first = [(model.spec, model.about) for model in found[:3]]
+    assert first == [*chosen, ("replay:missing.jsonl", "used before")]
     assert "missing.jsonl cannot be read" in found[2].problem
     specs = [model.spec for model in found]
     assert len(specs) == len(set(specs))
@@ -189,7 +171,7 @@ def test_missing_key_is_named_with_its_variable(
     assert availability_problem("openai:gpt-5", {}) == ""
 
 
-# Servers of models on this machine are found, whatever they say.
+# Servers of models on this machine.
 
 PATIENCE = 30.0
 
@@ -206,11 +188,8 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[st
         for provider, service in found.items():
             monkeypatch.setenv(f"{provider.upper()}_HOST", service.url.removeprefix("http://"))
             service.documents = {"/v1/models": {"data": [{"id": "org/a:b"}]}}
-        found["ollama"].documents = {
-            "/api/tags": {
-                "models": [{"name": "llama3:8b"}, {"name": "nomic-embed-text"}, {"name": "qwen3"}]
-            }
-        }
+        models = [{"name": name} for name in ("llama3:8b", "nomic-embed-text", "qwen3")]
+        found["ollama"].documents = {"/api/tags": {"models": models}}
         yield found
 
 
@@ -221,16 +200,10 @@ def specs(seconds: float = PATIENCE) -> list[str]:
 def test_models_of_all_servers_are_found_except_embedding_models(
     servers: dict[str, Service],
 ) -> None:
-    assert specs() == [
-        "llamacpp:org/a:b",
-        "lmstudio:org/a:b",
-        "vllm:org/a:b",
-        "ollama:llama3:8b",
-        "ollama:qwen3",
-    ]
-    assert [server.address for server in find_servers(PATIENCE)] == [
-        service.url for service in servers.values()
-    ]
+    expected = "llamacpp:org/a:b lmstudio:org/a:b vllm:org/a:b ollama:llama3:8b ollama:qwen3"
+    assert specs() == expected.split()
+    addresses = [server.address for server in find_servers(PATIENCE)]
+    assert addresses == [service.url for service in servers.values()]
 
 
 def test_silent_server_does_not_hide_the_others(servers: dict[str, Service]) -> None:
@@ -260,9 +233,8 @@ def test_unexpected_reply_is_not_a_model_server(servers: dict[str, Service], bod
 
 def test_unprintable_model_names_are_omitted(servers: dict[str, Service]) -> None:
     names = ["a\x1b[2J", "a\nb", " a", "", "x" * 201, "a\u202eb", 7, None, "[/b]good"]
-    servers["vllm"].documents = {
-        "/v1/models": {"data": [{"id": name} for name in [*names, *map(str, range(500))]]}
-    }
+    models = [{"id": name} for name in [*names, *map(str, range(500))]]
+    servers["vllm"].documents = {"/v1/models": {"data": models}}
     found = find_server("vllm", PATIENCE)
     assert found is not None
     assert (found.models[0], len(found.models)) == ("[/b]good", 200)
@@ -271,9 +243,8 @@ def test_unprintable_model_names_are_omitted(servers: dict[str, Service]) -> Non
 def test_name_of_a_servers_only_model_is_optional(servers: dict[str, Service]) -> None:
     for spec in ("llamacpp", "llamacpp:", "lmstudio", "vllm:"):
         assert model_name(get_llm(spec)) == "org/a:b"
-    with pytest.raises(
-        ModelError, match=r"has 2 models\. Name one, as in ollama:llama3:8b, ollama:qwen3\."
-    ):
+    several = r"has 2 models\. Name one, as in ollama:llama3:8b, ollama:qwen3\."
+    with pytest.raises(ModelError, match=several):
         get_llm("ollama")
     servers["ollama"].documents = {"/api/tags": {"models": []}}
     with pytest.raises(ModelError, match="has no model yet"):
@@ -303,11 +274,11 @@ def test_another_users_server_is_not_chosen_automatically(
 
 
 def test_doctor_lists_local_servers(servers: dict[str, Service]) -> None:
-    servers["llamacpp"].documents = {"/v1/models": {"data": []}}
+    llamacpp = servers["llamacpp"]
+    llamacpp.documents = {"/v1/models": {"data": []}}
     line = doctor._model_servers(find_servers(PATIENCE))
-    assert line.startswith(
-        f"✓ models      llamacpp: no model at {servers['llamacpp'].url}; lmstudio:org/a:b at "
-    )
+    start = f"✓ models      llamacpp: no model at {llamacpp.url}; lmstudio:org/a:b at "
+    assert line.startswith(start)
     assert "no model server" in doctor._model_servers([])
 
 
@@ -337,7 +308,7 @@ def test_server_addresses_come_from_the_environment(
     assert server_address(provider) == address
 
 
-# Exceptions of a provider's code, as a sentence.
+# Errors of a provider's code become a sentence.
 
 KEY = "sk-abcdefghijklmnop"
 
@@ -353,24 +324,17 @@ class Failed(Exception):
     "code", ["²", "--5", pytest.param("1" * 5_000, id="long"), "٣", None, [], {"a": 1}]
 )
 def test_non_numeric_status_code_is_ignored(code: Any) -> None:
-    assert str(explain_error(Failed({"error": {"code": code, "message": "Gone."}}, code))).endswith(
-        ": Gone."
-    )
+    failed = Failed({"error": {"code": code, "message": "Gone."}}, code)
+    assert str(explain_error(failed)).endswith(": Gone.")
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_deeply_nested_body_does_not_crash(opening: str) -> None:
-    assert (
-        str(explain_error(Failed(opening * 200_000)))
-        == "The model could not answer: Failed: It failed."
-    )
+    explained = str(explain_error(Failed(opening * 200_000)))
+    assert explained == "The model could not answer: Failed: It failed."
 
 
 @pytest.mark.parametrize("before", range(280, 300, 3))
 def test_truncated_text_leaks_no_part_of_a_key(before: int) -> None:
-    message = str(
-        explain_error(
-            Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401), secret=KEY
-        )
-    )
-    assert KEY[:4] not in message
+    failed = Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401)
+    assert KEY[:4] not in str(explain_error(failed, secret=KEY))

@@ -22,13 +22,9 @@ def test_words_are_found_in_any_case_and_named_as_the_text_writes_them(query: st
     assert find_query_lines(query, LOG).words == ("ERROR",)
 
 
-def test_words_within_words_do_not_count() -> None:
-    assert find_query_lines("Where is a cat?", "a catalogue\n" * 5 + "one dog") == QueryLines(
-        (), 0, ()
-    )
-
-
-def test_words_of_every_line_and_common_words_are_ignored() -> None:
+def test_words_within_words_words_of_every_line_and_common_words_are_ignored() -> None:
+    found = find_query_lines("Where is a cat?", "a catalogue\n" * 5 + "one dog")
+    assert found == QueryLines((), 0, ())
     assert not find_query_lines("What is the user?", "the user is ana\n" * 50).shown
 
 
@@ -48,9 +44,8 @@ def test_in_prose_the_neighbours_of_the_best_line_are_shown() -> None:
 
 def test_a_header_is_skipped() -> None:
     text = "customer,euro\nc1,5\nc2,6\nc1,7"
-    assert find_query_lines("What is the euro of customer c1?", text, header=True) == QueryLines(
-        ("c1",), 2, ((2, "c1,5"), (4, "c1,7"))
-    )
+    found = find_query_lines("What is the euro of customer c1?", text, header=True)
+    assert found == QueryLines(("c1",), 2, ((2, "c1,5"), (4, "c1,7")))
 
 
 def test_only_the_beginning_of_a_very_long_text_is_searched() -> None:

@@ -1,4 +1,4 @@
-"""The files that are under version control."""
+"""Files under version control."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ALLOWED = set(
 )
 
 
-def test_nothing_else_stands_at_the_top_level() -> None:
+def test_top_level_has_only_known_files() -> None:
     root = Path(__file__).parents[2]
     git = shutil.which("git")
     if git is None or not (root / ".git").exists():
-        pytest.skip("this is no clone")
+        pytest.skip("not a clone")
     listed = subprocess.run([git, "ls-files"], cwd=root, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip(listed.stderr)

@@ -1,4 +1,4 @@
-"""Which session is resumed: by the beginning of its ID, or the last one of a folder or of all."""
+"""Resumed sessions: found by the start of their ID, or the last one of a folder or of all."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_ambiguous_or_unknown_session_id_gives_one_sentence(
         resumed(session)
 
 
-def saved(session: str) -> Path:
+def save_variables(session: str) -> Path:
     location = save_target(session, 10)
     assert location is not None
     folder = Path(location.folder)
@@ -76,14 +76,14 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
 ) -> None:
     for session in ("abc1", "xyz2"):
         save_session(session, tmp_path, 1.0)
-    folder, other = saved("abc1"), saved("xyz2")
+    folder, other = save_variables("abc1"), save_variables("xyz2")
     row = find_session("abc1", None)
-    own = lock_session("abc1")
-    assert own is not None
+    lock = lock_session("abc1")
+    assert lock is not None
     with pytest.raises(SessionNotFound, match="The session abc1 is open"):
         remove_session(row)
     assert folder.exists()
-    own.release()
+    lock.release()
     remove_session(row)
     assert [each.id for each in list_sessions(database())] == ["xyz2"]
     assert (folder.exists(), other.exists()) == (False, True)
@@ -93,16 +93,14 @@ def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
     home: Path, tmp_path: Path
 ) -> None:
     save_session("abc1", tmp_path, 1.0)
-    saved("abc1")
+    save_variables("abc1")
     store, _, past = forked_store(find_session("abc1", None), variables=True)
     assert "Conversation restored; variables follow." in [record.text for record in past]
     remove_session(find_session("abc1", None))
     location = save_target(store.session, 10)
     assert location is not None
-    assert sorted(path.name for path in Path(location.folder).iterdir()) == [
-        "a.variables",
-        "index.json",
-    ]
+    names = sorted(path.name for path in Path(location.folder).iterdir())
+    assert names == ["a.variables", "index.json"]
     assert Path(location.folder).stat().st_mode & 0o777 == 0o700
 
 
@@ -125,7 +123,7 @@ def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -
         ([made(tags.AGENT, "", {"state": "done", "turn": 1})], False),
         ([made(tags.USER_REPL_IN, "n = 2", {"cell": 1})], False),
     ],
-    ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
+    ids=["thinking", "its cell running", "ended", "another input since"],
 )
 def test_interrupted_answer_is_reported_as_cut_off(
     home: Path, later: list[Record], is_cut: bool
@@ -139,9 +137,8 @@ def test_interrupted_answer_is_reported_as_cut_off(
         store.append(record)
     store.close()
     again, _, past = resumed_store(find_session("aa", None))
-    assert past[-1].text.endswith("cut off: ask again if you need the rest.") == is_cut
-    (*_, last) = reattach(again, past, 0)
-    assert last.text.endswith("cut off: ask again if you need the rest.") == is_cut
+    for last in (past[-1], list(reattach(again, past, 0))[-1]):
+        assert last.text.endswith("cut off: ask again if you need the rest.") == is_cut
     assert again.claim is not None
     again.claim.release()
 

@@ -16,26 +16,27 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.sandbox.names import FUNCTIONS, make_names
-from mahtab_tui.worker.sandbox.text import (
-    Final,
-    Part,
-)
+from mahtab_tui.worker.sandbox.names import FUNCTIONS
+from mahtab_tui.worker.sandbox.text import Final, Part
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
 
 
+def check_positions(text: str, parts: list[Any]) -> None:
+    for part in parts:
+        assert text[part.start : part.end] == part
+        assert part.line == text.count("\n", 0, part.start) + 1
+
+
 def test_context_variable_is_the_text_or_its_documents() -> None:
     assert names("abc")["context"] == "abc"
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
-    listed: Any = make_names("one\n\ntwo\n", "list", parts, Engine())["context"]
+    listed = names("one\n\ntwo\n", kind="list", parts=parts)["context"]
     assert listed == ["one\n", "two\n"]
     assert [(part.start, part.end, part.line) for part in listed] == [(0, 4, 1), (5, 9, 3)]
-    assert make_names("one\n\ntwo\n", "dict", parts, Engine())["context"] == {
-        "a.txt": "one\n",
-        "b.txt": "two\n",
-    }
+    named = names("one\n\ntwo\n", kind="dict", parts=parts)["context"]
+    assert named == {"a.txt": "one\n", "b.txt": "two\n"}
 
 
 @given(LINES, st.integers(-30, 120), st.integers(-150, 150))
@@ -43,8 +44,7 @@ def test_peek_returns_a_slice_with_its_offset(text: str, n: int, start: int) -> 
     part = names(text)["peek"](n, start)
     begin = len(text[:start]) if start >= 0 else max(0, len(text) + start)
     assert part == text[begin : begin + max(0, n)]
-    assert text[part.start : part.end] == part
-    assert part.line == text.count("\n", 0, part.start) + 1
+    check_positions(text, [part])
 
 
 @given(LINES, st.integers(1, 20))
@@ -54,8 +54,7 @@ def test_joined_partition_equals_the_text(text: str, n: int) -> None:
     parts = names(text)["partition"](n)
     assert "".join(parts) == text
     assert len(parts) <= n
-    assert all(text[part.start : part.end] == part for part in parts)
-    assert all(part.line == text.count("\n", 0, part.start) + 1 for part in parts)
+    check_positions(text, parts)
 
 
 def test_single_line_text_is_split_inside_the_line() -> None:
@@ -71,15 +70,9 @@ PATTERNS = [
 
 
 def naive(text: str, pattern: str) -> list[tuple[int, str]]:
-    """Lines with their numbers, a line at a time. A line end at the very end begins no line."""
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [
-        (number, line)
-        for number, line in enumerate(lines, 1)
-        if re.search(pattern, line, re.MULTILINE)
-    ]
+    """Search line by line. A line end at the very end begins no line."""
+    lines = enumerate(text.removesuffix("\n").split("\n") if text else (), 1)
+    return [(number, line) for number, line in lines if re.search(pattern, line, re.MULTILINE)]
 
 
 @given(LINES, st.sampled_from(PATTERNS))
@@ -89,7 +82,7 @@ def naive(text: str, pattern: str) -> list[tuple[int, str]]:
 def test_grep_matches_a_line_by_line_search(text: str, pattern: str) -> None:
     found = names(text)["grep"](pattern, max_matches=None)
     assert [(part.line, str(part)) for part in found] == naive(text, pattern)
-    assert all(text[part.start : part.end] == part for part in found)
+    check_positions(text, found)
 
 
 @given(LINES, st.sampled_from(["a", r"\s", "^$", "x|b"]), st.integers(1, 4))
@@ -103,7 +96,7 @@ def test_match_context_consists_of_whole_lines(text: str, pattern: str, around: 
     }
     given = [part.line + at for part in found for at in range(part.count("\n") + 1)]
     assert given == sorted(wanted)
-    assert all(text[part.start : part.end] == part for part in found)
+    check_positions(text, found)
 
 
 def test_pattern_with_line_ends_matches_across_lines() -> None:
@@ -126,7 +119,7 @@ def test_matches_in_a_long_line_show_their_surroundings() -> None:
         "<last>",
     ]
     assert [part.line for part in found] == [1, 2, 2, 3]
-    assert all(text[part.start : part.end] == part for part in found)
+    check_positions(text, found)
     assert names(line)["grep"]("^x") == ["x" * 301]
     assert names(line)["grep"]("w$") == ["w" * 301]
 
@@ -149,16 +142,9 @@ def test_grep_reports_when_it_stops(capsys: pytest.CaptureFixture[str]) -> None:
         ("grep('x', text=5)", TypeError, "grep: text must be a str, not int"),
         ("grep('x', re.I)", TypeError, "(?i)"),
         ("grep('x', max_matches='all')", TypeError, "max_matches must be a whole number, not str"),
-        (
-            "grep('x', flags=2)",
-            TypeError,
-            r"grep: got an unexpected keyword argument 'flags'. Call it as grep\(pattern, context_lines, max_matches, text\)",
-        ),
-        (
-            "peek(1, 2, 3)",
-            TypeError,
-            r"peek: too many positional arguments. Call it as peek\(n, start, text\)",
-        ),
+        ("grep('x', flags=2)", TypeError, "grep: got an unexpected keyword argument 'flags'"),
+        ("grep()", TypeError, r"Call it as grep\(pattern, context_lines, max_matches, text\)"),
+        ("peek(1, 2, 3)", TypeError, r"too many .* arguments. Call it as peek\(n, start, text\)"),
         ("peek(1.5)", TypeError, "n must be a whole number, not float"),
         ("partition(0)", ValueError, "n must be at least 1, not 0"),
         ("partition(2.5)", TypeError, "whole number"),
@@ -190,15 +176,6 @@ def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], message
     assert engine.calls == []
 
 
-def test_an_empty_answer_is_accepted_the_second_time() -> None:
-    functions = names(engine=(engine := Engine()))
-    with pytest.raises(ValueError, match="which is no answer"):
-        functions["FINAL"]([])
-    with pytest.raises(Final):
-        functions["FINAL"]([])
-    assert engine.notifications[-1][1]["text"] == "[]"
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -212,11 +189,9 @@ def test_an_empty_answer_is_accepted_the_second_time() -> None:
 )
 def test_grep_searches_another_text_in_either_order(call: str) -> None:
     hits = eval(call, {**names(), "other": "one\nbe two\nthree\nby four\n"})
+    found = [(hit.line, hit.start, hit.end, hit.text) for hit in hits]
+    assert found == [(2, 4, 10, "be two"), (4, 17, 24, "by four")]
     assert hits == ["be two", "by four"]
-    assert [(hit.line, hit.start, hit.end, hit.text) for hit in hits] == [
-        (2, 4, 10, "be two"),
-        (4, 17, 24, "by four"),
-    ]
 
 
 def test_peek_and_partition_read_another_text_in_either_order() -> None:
@@ -232,44 +207,30 @@ def test_peek_and_partition_read_another_text_in_either_order() -> None:
 def test_a_part_of_the_text_has_a_position_and_another_text_has_none() -> None:
     engine = Engine()
     functions = names("a\nbee\nc\nbee two\n", engine=engine)
-    assert [
-        (hit.line, hit.start) for hit in functions["grep"]("bee", functions["context"][6:])
-    ] == [(4, 8)]
-    engine.calls.clear()
+    (hit,) = functions["grep"]("bee", functions["context"][6:])
+    assert (hit.line, hit.start) == (4, 8)
     functions["llm_map"]("q", functions["grep"]("bee", "x\nbee three is long\n"))
     assert engine.calls[-1][1]["parts"] == [{"text": "bee three is long"}]
 
 
 def test_sub_calls_send_offsets_where_possible() -> None:
-    engine = Engine()
-    there = names(engine=engine)
-    long = LOG[100:300]
-    there["rlm"]("what?", there["partition"](4)[1])
-    there["rlm"]("what?", long)
-    there["rlm"]("what?", LOG)
-    there["rlm"]("what?", long[:63])
-    there["rlm"]("what?", "not in there " * 10)
-    there["rlm"]("what?", ["a\n", "b"])
-    there["rlm"]("what?", there["partition"](4)[:2])
-    there["rlm"]("what?", [*there["partition"](4), "a"])
-    there["rlm"]("what?", {"é": [1, None]})
-    there["rlm"]("what?", 3.5)
-    part = there["partition"](4)[1]
-    assert [call[1]["parts"] for call in engine.calls] == [
-        [{"span": [part.start, part.end]}],
-        [{"span": [100, 300]}],
-        [{"span": [0, len(LOG)]}],
-        [{"text": long[:63]}],
-        [{"text": "not in there " * 10}],
-        [{"text": "a\nb"}],
-        [{"spans": [[one.start, one.end - 1] for one in there["partition"](4)[:2]]}],
-        [{"text": f"{LOG}a"}],
-        [{"text": '{"é": [1, null]}'}],
-        [{"text": "3.5"}],
-    ]
-    assert all(
-        call == ("rlm", {**call[1], "query": "what?", "map": False}) for call in engine.calls
-    )
+    there = names(engine=(engine := Engine()))
+    parts = there["partition"](4)
+    unknown = "not in there " * 10
+    for subset, sent in (
+        (parts[1], {"span": [parts[1].start, parts[1].end]}),
+        (LOG[100:300], {"span": [100, 300]}),
+        (LOG, {"span": [0, len(LOG)]}),
+        (LOG[100:163], {"text": LOG[100:163]}),
+        (unknown, {"text": unknown}),
+        (["a\n", "b"], {"text": "a\nb"}),
+        (parts[:2], {"spans": [[part.start, part.end - 1] for part in parts[:2]]}),
+        ([*parts, "a"], {"text": f"{LOG}a"}),
+        ({"é": [1, None]}, {"text": '{"é": [1, null]}'}),
+        (3.5, {"text": "3.5"}),
+    ):
+        there["rlm"]("what?", subset)
+        assert engine.calls[-1] == ("rlm", {"query": "what?", "parts": [sent], "map": False})
 
 
 def test_rlm_map_keeps_order_and_marks_failures() -> None:
@@ -291,18 +252,15 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     answers = there["llm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    assert there["llm_map"](iter([("first?", there["peek"](10)), ["second?", "x"]])) == [
-        "span",
-        "x",
-    ]
+    pairs = iter([("first?", there["peek"](10)), ["second?", "x"]])
+    assert there["llm_map"](pairs) == ["span", "x"]
     assert there["llm_map"]({"one": ("third?", "y")}) == ["y"]
     assert there["llm_map"]([]) == there["llm_map"]("q", []) == []
-    one = {"query": "q", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}], "map": True}
-    two = {"query": ["first?", "second?"], "parts": [{"span": [0, 10]}, {"text": "x"}], "map": True}
-    assert engine.calls == [
-        ("llm_map", one),
-        ("llm_map", two),
-        ("llm_map", {"query": ["third?"], "parts": [{"text": "y"}], "map": True}),
+    assert {name for name, _ in engine.calls} == {"llm"}
+    assert [args for _, args in engine.calls] == [
+        {"query": "q", "parts": [{"text": text} for text in "abc"], "map": True},
+        {"query": ["first?", "second?"], "parts": [{"span": [0, 10]}, {"text": "x"}], "map": True},
+        {"query": ["third?"], "parts": [{"text": "y"}], "map": True},
     ]
 
 
@@ -313,29 +271,23 @@ def test_names_used_by_other_programs_work() -> None:
     assert (there["llm_query"]("why?"), there["rlm_query"]("why?")) == ("read", "read")
     assert there["llm_query_batched"](["why?", long]) == ["read", "read"]
     (_, plain), (_, explored), (_, both) = engine.calls
-    assert (plain["query"], plain["part"]) == (explored["query"], None) == ("why?", None)
+    assert plain == explored == {"query": "why?", "parts": [{"text": ""}], "map": False}
     assert both["query"][0] == "why?"
     assert "It begins: Sum it up." in both["query"][1]
     assert both["parts"] == [{"text": ""}, {"text": long}]
-    for code in (
-        "FINAL_VAR('found')",
-        "FINAL_VAR(found)",
-        "SUBMIT(found)",
-        "SUBMIT(answer=found)",
-        "def f():\n    held = 42\n    FINAL_VAR('held')\nf()",
-    ):
-        engine = Engine()
-        with pytest.raises(Final):
-            exec(code, {**names(engine=engine), "found": 42})
-        assert engine.notifications[-1] == ("final", {"text": "42", "spans": []}), code
     for code, text in (
+        ("FINAL_VAR('found')", "42"),
+        ("FINAL_VAR(found)", "42"),
+        ("SUBMIT(found)", "42"),
+        ("SUBMIT(answer=found)", "42"),
+        ("def f():\n    local = 42\n    FINAL_VAR('local')\nf()", "42"),
         ("FINAL_VAR('nothing such')", "nothing such"),
         ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'),
         ("SUBMIT(1, 2)", "[1, 2]"),
     ):
         with pytest.raises(Final):
-            exec(code, names(engine=engine))
-        assert engine.notifications[-1][1]["text"] == text
+            exec(code, {**names(engine=engine), "found": 42})
+        assert engine.notifications[-1] == ("final", {"text": text, "spans": []}), code
     with pytest.raises(NameError, match="there is no variable answr"):
         exec("FINAL_VAR('answr')", names())
     there = {**names("a text"), "found": 42, "_hidden": 1}
@@ -349,7 +301,9 @@ def test_llm_accepts_a_query_with_or_without_text() -> None:
     there["llm"]("hello?")
     there["llm"]("hello?", "text")
     there["llm"]("hello?", there["peek"](10))
-    assert [call[1]["part"] for call in engine.calls] == [None, {"text": "text"}, {"span": [0, 10]}]
+    parts = [{"text": ""}, {"text": "text"}, {"span": [0, 10]}]
+    for call, part in zip(engine.calls, parts, strict=True):
+        assert call == ("llm", {"query": "hello?", "parts": [part], "map": False})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -360,7 +314,19 @@ def test_help_shows_how_to_call(name: str) -> None:
     assert "Example: " in shown
 
 
-# Answers that code in a sandbox gives, and the places in the text on which they rest.
+# Answers, and their evidence in the text
+
+Value = Callable[[dict[str, Any]], object]
+
+
+def final(value: Value, text: str = LOG, **options: Any) -> dict[str, Any]:
+    """Call FINAL with a value that is made with the names, and return the message to the engine."""
+    there = names(text, engine=(engine := Engine()), **options)
+    with pytest.raises(Final):
+        there["FINAL"](value(there))
+    ((name, args),) = engine.notifications
+    assert name == "final"
+    return args
 
 
 @pytest.mark.parametrize(
@@ -391,82 +357,68 @@ def test_help_shows_how_to_call(name: str) -> None:
     ],
 )
 def test_final_accepts_any_value_and_ends_the_search(value: object, text: str) -> None:
-    engine = Engine()
-    with pytest.raises(Final):
-        names(engine=engine)["FINAL"](value)
-    assert engine.notifications == [("final", {"text": text, "spans": []})]
+    assert final(lambda there: value) == {"text": text, "spans": []}
     assert not issubclass(Final, Exception)
 
 
-def test_answer_length_is_limited_and_endless_generators_are_allowed() -> None:
-    engine = Engine()
-    there: dict[str, Any] = make_names(LOG, "str", (), engine, 100)
-    with pytest.raises(ValueError, match="the answer has 101 characters, and 100 is the most"):
-        there["FINAL"]("x" * 101)
-    with pytest.raises(ValueError, match="more than 100 items"):
-        there["FINAL"](itertools.count())
-    with pytest.raises(Final):
-        there["FINAL"]("x" * 100)
+def test_answer_length_is_limited_and_an_empty_answer_accepted_the_second_time() -> None:
+    final_of = names(engine=(engine := Engine()), longest_answer=100)["FINAL"]
+    for value, message in (
+        ("x" * 101, "the answer has 101 characters, and 100 is the most"),
+        (itertools.count(), "more than 100 items"),
+        ([], "which is no answer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            final_of(value)
+    for value in ([], "x" * 100):
+        with pytest.raises(Final):
+            final_of(value)
+    assert [args["text"] for _, args in engine.notifications] == ["[]", "x" * 100]
 
 
 def test_answer_cites_the_text_pieces_in_it() -> None:
-    def spans(value: Callable[[dict[str, Any]], object]) -> Any:
-        engine = Engine()
-        there = names(LOG * 2, engine)
-        with pytest.raises(Final):
-            there["FINAL"](value(there))
-        return engine.notifications[-1][1]["spans"]
+    def spans(value: Value) -> Any:
+        return final(value, LOG * 2)["spans"]
 
-    twice = len(LOG)
-    assert spans(lambda there: there["peek"](10)) == [[0, 10]]
-    assert spans(lambda there: [{"line": there["context"][twice + 5 : twice + 20]}]) == [
-        [twice + 5, twice + 20]
-    ]
-    assert spans(lambda there: there["context"][-30:][5:-5]) == [[2 * twice - 25, 2 * twice - 5]]
-    assert spans(lambda there: LOG[200:300]) == [], "it is there twice"
-    assert spans(lambda there: LOG[-20:] + LOG[:19]) == [[twice - 20, twice + 19]]
+    half = len(LOG)
     hits = names(LOG * 2)["grep"]("ERROR")
-    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [
-        [hit.start, hit.end] for hit in hits
-    ]
-    assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
-    assert spans(lambda there: (hit for hit in hits)) == [[hit.start, hit.end] for hit in hits]
+    positions = [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: there["peek"](10)) == [[0, 10]]
+    piece = [half + 5, half + 20]
+    assert spans(lambda there: [{"line": there["context"][slice(*piece)]}]) == [piece]
+    assert spans(lambda there: there["context"][-30:][5:-5]) == [[2 * half - 25, 2 * half - 5]]
+    assert spans(lambda there: LOG[200:300]) == [], "it is there twice"
+    assert spans(lambda there: LOG[-20:] + LOG[:19]) == [[half - 20, half + 19]]
+    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == positions
+    assert spans(lambda there: {"first": hits[0], "n": 3}) == positions[:1]
+    assert spans(lambda there: (hit for hit in hits)) == positions
     quoted = spans(lambda there: f"I read: {there['grep']('request id=r1 ')[0]}")
     assert quoted == [], "both lines were returned, and it is unknown which one is quoted"
 
 
 def test_answer_cites_the_lines_it_quotes_or_names() -> None:
-    def lines(answer: Callable[[dict[str, Any]], object], text: str = LOG) -> list[str]:
-        engine = Engine()
-        there = names(text, engine)
-        with pytest.raises(Final):
-            there["FINAL"](answer(there))
-        return [text[slice(*span)] for span in engine.notifications[-1][1]["spans"]]
+    def lines(answer: object, text: str = LOG) -> list[str]:
+        value: Any = answer if callable(answer) else lambda there: answer
+        return [text[slice(*span)] for span in final(value, text)["spans"]]
 
     every = LOG.split("\n")
     assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
     assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
-    assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [
-        every[2],
-        every[9],
-        every[11],
-        every[19],
-    ]
-    assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [every[7], every[8]]
-    assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
-    assert lines(lambda there: "online 3 baseline") == []
-    assert lines(lambda there: "There are, in all lines 60, no errors; in total, lines: 200.") == []
-    assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a", "b"]
-    assert lines(lambda there: f"- {every[4]}\n* {every[6]}") == [every[4], every[6]]
-    assert lines(lambda there: "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'.") == [
-        "id=r17 took",
-        "r105 took 105",
-    ]
-    assert lines(lambda there: "r199") == ["r199"]
-    assert lines(lambda there: "r19") == ["r19"]
-    assert lines(lambda there: "r1") == [], "too short"
-    assert lines(lambda there: "request", "a request, a request") == [], "it is there twice"
-    assert lines(lambda there: "quest", "a request") == [], "it is a part of a word"
+    named = [every[number - 1] for number in (3, 10, 12, 20)]
+    assert lines("It is in line 3, and in lines 10, 12 and 20.") == named
+    assert lines("r7 (line 8)\nr8 (line 9)") == [every[7], every[8]]
+    assert lines("line 0, line 200 and line 201, line 999999999") == [every[199]]
+    assert lines("online 3 baseline") == []
+    assert lines("There are, in all lines 60, no errors; in total, lines: 200.") == []
+    assert lines("line 1, line 2, line 3", "a\nb") == ["a", "b"]
+    assert lines(f"- {every[4]}\n* {every[6]}") == [every[4], every[6]]
+    quoted = "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'."
+    assert lines(quoted) == ["id=r17 took", "r105 took 105"]
+    assert lines("r199") == ["r199"]
+    assert lines("r19") == ["r19"]
+    assert lines("r1") == [], "too short"
+    assert lines("request", "a request, a request") == [], "it is there twice"
+    assert lines("quest", "a request") == [], "it is a part of a word"
 
 
 @pytest.mark.parametrize(
@@ -477,33 +429,21 @@ def test_answer_cites_the_lines_it_quotes_or_names() -> None:
 def test_hit_is_cited_where_it_was_found_in_repeated_text(
     hits: Any, spans: list[list[int]]
 ) -> None:
-    engine = Engine()
-    there = names("same words in each line\n" * 5, engine)
-    with pytest.raises(Final):
-        there["FINAL"](there["grep"]("same")[hits])
-    assert engine.notifications[-1][1]["spans"] == spans
+    text = "same words in each line\n" * 5
+    assert final(lambda there: there["grep"]("same")[hits], text)["spans"] == spans
 
 
 def test_line_numbers_are_meaningless_among_documents() -> None:
-    engine = Engine()
-    there: dict[str, Any] = make_names("one\ntwo\n", "list", (("a", 0, 4), ("b", 4, 8)), engine)
-    with pytest.raises(Final):
-        there["FINAL"]("line 1")
-    assert engine.notifications == [("final", {"text": "line 1", "spans": []})]
+    documents = {"kind": "list", "parts": (("a", 0, 4), ("b", 4, 8))}
+    found = final(lambda there: "line 1", "one\ntwo\n", **documents)
+    assert found == {"text": "line 1", "spans": []}
 
 
 def test_text_part_survives_copying() -> None:
     part = names()["partition"](3)[1]
     copied = copy.deepcopy([part])[0]
-    assert (copied, copied.start, copied.end, copied.line) == (
-        part,
-        part.start,
-        part.end,
-        part.line,
-    )
-    assert isinstance(part[:5], Part) is False
-    assert {name for name in vars(Part) if hasattr(str, name)} == {
-        "__doc__",
-        "__module__",
-        "__new__",
-    }
+    assert (copied, copied.start, copied.line) == (part, part.start, part.line)
+    assert copied.end == part.end
+    assert not isinstance(part[:5], Part)
+    overridden = {name for name in vars(Part) if hasattr(str, name)}
+    assert overridden == {"__doc__", "__module__", "__new__"}

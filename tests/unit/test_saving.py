@@ -1,4 +1,4 @@
-"""Saved variables: groups, and the end of the program."""
+"""Saved variables: groups, earlier versions, and saving on quit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_variables_sharing_mutable_state_form_one_group(
     assert grouped(code) == together
 
 
-def test_frames_are_separate_although_they_share_columns_and_types(project: object) -> None:
+def test_frames_are_separate_although_they_share_columns_and_types() -> None:
     pytest.importorskip("pandas")
     code = "import pandas as pd\na = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', 'b']}); b = a[a.x > 1]; c = a.copy()\ndel pd"
     assert grouped(code) == sets("a", "b", "c")
@@ -64,11 +64,15 @@ def test_possible_sharers_form_one_group_when_time_runs_out(
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
 
 
-def test_spans_saved_by_an_earlier_version_are_found() -> None:
+def loaded(value: str) -> Any:
+    """Unpickle a global of the worker, or what follows from it."""
     package = pickling.__name__.removesuffix(".saving.pickling")
-    head = pickle.dumps(({}, []))
-    body = f"(dVfound\nc{package}.spans\nSpan\n(I3\nI9\nVmails\ntRs.".encode()
-    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
+    data = pickle.dumps(({}, [])) + f"(dVfound\nc{package}.{value}s.".encode()
+    return pickling.unpickle_variables(bytearray(data), [], lambda *_: None, {})["found"]
+
+
+def test_spans_saved_by_an_earlier_version_are_found() -> None:
+    found = loaded("spans\nSpan\n(I3\nI9\nVmails\ntR")
     assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)
 
 
@@ -84,16 +88,13 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
     ],
 )
 def test_functions_named_by_saved_variables_of_earlier_versions_are_found(function: str) -> None:
-    package = pickling.__name__.removesuffix(".saving.pickling")
     module, _, name = function.rpartition(".")
-    head = pickle.dumps(({}, []))
-    body = f"(dVfound\nc{package}.{module}\n{name}\ns.".encode()
-    found = pickling.unpickle_variables(bytearray(head + body), [], lambda *_: None, {})["found"]
+    found = loaded(f"{module}\n{name}\n")
     assert callable(found)
     assert found.__name__ == name
 
 
-class KeepingKernel:
+class SavingKernel:
     def __init__(self) -> None:
         self.written: list[float] = []
 
@@ -106,51 +107,51 @@ class KeepingKernel:
 
 
 @pytest.fixture
-def kernel() -> KeepingKernel:
-    return KeepingKernel()
+def kernel() -> SavingKernel:
+    return SavingKernel()
 
 
 @pytest.fixture
-def keeping(kernel: KeepingKernel) -> NamespaceStore:
-    made = NamespaceStore(logging.getLogger("keeping at the end"), cast(Kernel, kernel))
+def saving(kernel: SavingKernel) -> NamespaceStore:
+    made = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel))
     made.start_restore()
     return made
 
 
 def test_changes_of_the_last_cell_are_written_on_quit(
-    keeping: NamespaceStore, kernel: KeepingKernel
+    saving: NamespaceStore, kernel: SavingKernel
 ) -> None:
-    keeping.before_cell("n = 1")
-    keeping.after_cell()
-    keeping.close(5.0)
+    saving.before_cell("n = 1")
+    saving.after_cell()
+    saving.close(5.0)
     assert kernel.written == [5.0]
-    assert not keeping.has_unwritten_changes
+    assert not saving.has_unwritten_changes
 
 
 def test_quit_during_the_end_of_a_cell_waits_for_it(
-    keeping: NamespaceStore, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch
+    saving: NamespaceStore, kernel: SavingKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ending = threading.Thread(target=keeping.close, args=(5.0,))
-    counted: Any = keeping._schedule_write
+    ending = threading.Thread(target=saving.close, args=(5.0,))
+    counted: Any = saving._schedule_write
 
     def meanwhile() -> None:
         ending.start()
         ending.join(0.2)
         counted()
 
-    monkeypatch.setattr(keeping, "_schedule_write", meanwhile)
-    keeping.before_cell("n = 1")
-    keeping.after_cell()
+    monkeypatch.setattr(saving, "_schedule_write", meanwhile)
+    saving.before_cell("n = 1")
+    saving.after_cell()
     ending.join(60)
     assert kernel.written == [5.0]
 
 
 def test_quit_does_not_wait_for_a_running_cell(
-    keeping: NamespaceStore, kernel: KeepingKernel
+    saving: NamespaceStore, kernel: SavingKernel
 ) -> None:
-    keeping.before_cell("n = 1")
-    keeping.after_cell()
-    keeping.before_cell("while True: pass")
-    keeping.close(5.0)
-    keeping._writer.join(60)
+    saving.before_cell("n = 1")
+    saving.after_cell()
+    saving.before_cell("while True: pass")
+    saving.close(5.0)
+    saving._writer.join(60)
     assert kernel.written == [0.0]

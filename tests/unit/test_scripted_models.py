@@ -23,7 +23,7 @@ from mahtab_tui.llm.scripted import WHO, ChatDemo, answer
 from mahtab_tui.search.prompts import plain_message, plain_system
 from mahtab_tui.worker.description import describe_value
 
-# The demo model: rules, honest, on real variables.
+# The demo model.
 
 ORDERS = pd.DataFrame({"id": [1, 2, 3], "Price": [10.0, None, 60.0], "region": ["n", "s", "n"]})
 ROWS = [
@@ -45,17 +45,8 @@ LOG = "\n".join(
 
 
 def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
-    return [
-        SystemMessage("s"),
-        HumanMessage(
-            user_turn(
-                "",
-                {name: describe_value(name, value, 1_000) for name, value in namespace.items()},
-                text,
-                COMPUTE,
-            )
-        ),
-    ]
+    described = {name: describe_value(name, value, 1_000) for name, value in namespace.items()}
+    return [SystemMessage("s"), HumanMessage(user_turn("", described, text, COMPUTE))]
 
 
 def run(text: str, namespace: dict[str, Any]) -> str:
@@ -127,59 +118,57 @@ def test_demo_names_variables() -> None:
     reply = answer(question("which variables are there?", OTHERS))
     assert reply.startswith(WHO)
     assert "- `log`: str" in reply
-    assert not answer(
-        [HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)]
-    ).startswith(WHO)
+    later = answer([HumanMessage("x"), AIMessage("x"), *question("what is n?", OTHERS)])
+    assert not later.startswith(WHO)
 
 
 def test_demo_reports_printed_output() -> None:
-    asked = [*question("what is n?", OTHERS), AIMessage("x")]
+    def report(status: str, printed: str) -> str:
+        record = f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>'
+        asked = [*question("what is n?", OTHERS), AIMessage("x")]
+        return answer([*asked, HumanMessage(f"{record}\n\n{CLOSING}")])
 
-    def ended(status: str, printed: str) -> list[BaseMessage]:
-        return [
-            *asked,
-            HumanMessage(
-                f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>\n\n{CLOSING}'
-            ),
-        ]
-
-    assert answer(ended("ok", "42\n\nm: float = 19.0")) == "The result: 42."
-    assert "```text\n1\n2\n```" in answer(ended("ok", "1\n2"))
+    assert report("ok", "42\n\nm: float = 19.0") == "The result: 42."
+    assert "```text\n1\n2\n```" in report("ok", "1\n2")
     with pytest.raises(ModelError, match="KeyError: 'weight'"):
-        answer(ended("error", "Traceback\nKeyError: 'weight'"))
+        report("error", "Traceback\nKeyError: 'weight'")
 
 
 def test_demo_names_an_error() -> None:
-    failed = '<user-repl-out cell="3" status="error">Traceback\n  File &lt;In 3&gt;\nZeroDivisionError: division by zero</user-repl-out>\n\nExplain the error of cell 3.'
-    assert "The cell raised ZeroDivisionError: division by zero." in answer([HumanMessage(failed)])
+    error = "ZeroDivisionError: division by zero"
+    record = (
+        f'<user-repl-out status="error">Traceback\n  File &lt;In 3&gt;\n{error}</user-repl-out>'
+    )
+    asked = HumanMessage(f"{record}\n\nExplain the error of cell 3.")
+    assert f"The cell raised {error}." in answer([asked])
 
 
 def test_demo_judges_printed_output() -> None:
-    prompt = REFLECTION_PROMPT_TEMPLATE.format(
-        question="q", results='<assistant-repl-out status="error">'
-    )
+    results = '<assistant-repl-out status="error">'
+    prompt = REFLECTION_PROMPT_TEMPLATE.format(question="q", results=results)
     assert json.loads(answer([HumanMessage(prompt)]))["is_complete"] is False
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())
 def test_any_text_gets_an_answer_or_a_model_error(texts: list[str], tagged: bool) -> None:
-    wrapped = [
-        f'<variables>\n{text}\n</variables><user-repl-out status="error">{text}</user-repl-out>{text}'
-        if tagged
-        else text
-        for text in texts
-    ]
+    tags = '<variables>\n{0}\n</variables><user-repl-out status="error">{0}</user-repl-out>{0}'
+    messages = [HumanMessage(tags.format(text) if tagged else text) for text in texts]
     with contextlib.suppress(ModelError):
-        assert answer([HumanMessage(text) for text in wrapped])
+        assert answer(messages)
 
 
 def test_demo_streams_with_usage_and_can_be_stopped() -> None:
     llm = ChatDemo()
+    asked = question("which variables are there?", OTHERS)
     words = []
-    for chunk in llm.stream(question("which variables are there?", OTHERS)):
+    for chunk in llm.stream(asked):
         words.append(str(chunk.text))
         llm.stop()
-    assert len("".join(words)) < len(answer(question("which variables are there?", OTHERS)))
+    assert len("".join(words)) < len(answer(asked))
+
+
+REQUESTS = "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed"
+ADA = "Ada is a mathematician."
 
 
 @pytest.mark.parametrize(
@@ -187,15 +176,11 @@ def test_demo_streams_with_usage_and_can_be_stopped() -> None:
     [
         (
             "Which request ids failed?",
-            "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed",
+            REQUESTS,
             "lines with 2 of the words request, ids, failed: 2",
         ),
-        (
-            "Who is Ada?",
-            "Ada is a mathematician.\nBob is not.",
-            "lines with 1 of the words ada: 1\nline 1: Ada is a mathematician.",
-        ),
-        ("Who is Eve?", "Ada is a mathematician.", "no line of the text"),
+        ("Who is Ada?", f"{ADA}\nBob is not.", f"lines with 1 of the words ada: 1\nline 1: {ADA}"),
+        ("Who is Eve?", ADA, "no line of the text"),
         ("hello?", "", "no line of the text"),
     ],
 )
@@ -226,15 +211,12 @@ def test_a_long_text_is_searched_by_code(query: str, reply: str) -> None:
 def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None:
     path = tmp_path / "replay.jsonl"
     escaped = escaped or "\ud83d" in text
-    path.write_text(
-        json.dumps({"text": text}, ensure_ascii=escaped)
-        + "\n\n"
-        + json.dumps({"text": "more"})
-        + "\r\n",
-        "utf-8",
-        newline="",
-    )
+    line = json.dumps({"text": text}, ensure_ascii=escaped)
+    path.write_text(f'{line}\n\n{{"text": "more"}}\r\n', "utf-8", newline="")
     assert [line.text for line in read_replay(path)] == [text, "more"]
+
+
+EXTREME = "line 2: a number is too long, or the JSON is nested too deeply."
 
 
 @pytest.mark.parametrize(
@@ -252,16 +234,8 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
         ('{"text": "a", "tokens_per_second": 0}', "line 2: tokens_per_second: it must be more"),
         ('{"text": "a", "usage": {"input_tokens": "1"}}', "line 2: input_tokens: str is not"),
         ('{"text": "a", "usage": {"tokens": 1}}', "line 2: tokens: there is no such field"),
-        pytest.param(
-            "[" * 100_000,
-            "line 2: a number is too long, or the JSON is nested too deeply.",
-            id="deep",
-        ),
-        pytest.param(
-            '{"tokens_per_second": ' + "9" * 5_000 + "}",
-            "line 2: a number is too long, or the JSON is nested too deeply.",
-            id="long number",
-        ),
+        ("[" * 100_000, EXTREME),
+        ('{"tokens_per_second": ' + "9" * 5_000 + "}", EXTREME),
     ],
 )
 def test_replay_file_error_names_its_line(tmp_path: Path, line: str, message: str) -> None:

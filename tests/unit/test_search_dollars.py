@@ -1,28 +1,25 @@
-"""A limit in dollars: calls run at the same time within it, and the limit is not exceeded."""
+"""Limits in dollars: calls run concurrently within them, and do not exceed them."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import pytest
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.usage import Spending
-from mahtab_tui.search.api import SearchAnswer
-from mahtab_tui.search.limits import Limits
 from tests import tags
-from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of
+from tests.recursion_scripts import Bench, Messages, ScriptedModel, Seat, code, query_of
 
 PARTS = 20
 
 
 class PricedModel(ScriptedModel):
-    """A model with a price for each token, which ends its answers at the limit of the call; each
-    word is a token."""
+    """Has a price for each token, and cuts its answers at the limit of a call; a word is a token."""
 
     reports_cost: ClassVar[bool] = False
     priced_as: ClassVar[str] = "openai"
@@ -31,7 +28,7 @@ class PricedModel(ScriptedModel):
     max_tokens: int | None = None
 
     async def _astream(
-        self, messages: list[BaseMessage], *args: Any, max_tokens: int | None = None, **kwargs: Any
+        self, messages: Messages, *args: Any, max_tokens: int | None = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         reply = self.reply(messages)
         words = (reply if isinstance(reply, str) else await reply).split(" ")
@@ -52,34 +49,32 @@ async def read_parts(seat: Seat) -> None:
     seat.final(f"{sum(not answer.startswith('[failed') for answer in answers)} answers")
 
 
-def run(bench: Bench, model: ScriptedModel, max_usd: float) -> SearchAnswer:
-    limits = Limits(small=0, max_usd=max_usd)
-    search = bench.search({"read_parts": read_parts})
-    return search.run("what?", "text", model=model, limits=limits, asking="run")
-
-
 @pytest.mark.parametrize(
     ("kind", "at_a_time", "of_session"),
     [(PricedModel, 10, False), (PricedModel, 10, True), (ScriptedModel, 2, False)],
 )
 def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
-    bench: Bench, kind: type[ScriptedModel], at_a_time: int, of_session: bool
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[ScriptedModel],
+    at_a_time: int,
+    of_session: bool,
 ) -> None:
-    """The first kind limits its answers; of the other a first call shows what calls cost."""
+    """Only the first kind can limit its answers; for the other, a first call shows the cost."""
     together = asyncio.Barrier(at_a_time)
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("read_parts")
         async with asyncio.timeout(20):
             await together.wait()
         return "yes"
 
-    search = bench.search({"read_parts": read_parts})
-    limits = Limits(small=0, max_usd=None if of_session else 0.5)
+    limits: dict[str, Any] = {"max_depth": 1, "max_usd": 0.5}
     if of_session:
-        search._spending = Spending(lambda: 0.5)
-    found = search.run("what?", "text", model=kind(reply=reply), limits=limits, asking="run")
+        del limits["max_usd"]
+        monkeypatch.setattr("mahtab_tui.search.api.Spending", lambda: Spending(lambda: 0.5))
+    found = bench.run(kind(reply=reply), read_parts, text="text", **limits)
     assert (found.text, found.state) == (f"{PARTS} answers", "done")
     assert found.usage.cost < 0.5
 
@@ -89,11 +84,11 @@ def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
 def test_limit_in_dollars_is_not_exceeded(
     bench: Bench, kind: type[ScriptedModel], seed: int
 ) -> None:
-    """By no call, if calls limit their answers; otherwise by the last one at most."""
+    """It is by the last call at most if calls cannot limit their answers."""
     chance = random.Random(seed)
     max_usd = chance.choice([0.15, 0.25, 0.4])
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("read_parts")
         await asyncio.sleep(0)
@@ -101,7 +96,7 @@ def test_limit_in_dollars_is_not_exceeded(
         return "word " * chance.choice([1, 50, 2_000, 7_000])
 
     model = kind(reply=reply)
-    found = run(bench, model, max_usd)
+    found = bench.run(model, read_parts, text="text", max_depth=1, max_usd=max_usd)
     costs = [record.attrs["cost"] for record in bench.story.of(tags.USAGE)]
     assert sum(costs) == pytest.approx(found.usage.cost)
     assert found.usage.cost <= max_usd + (0 if kind is PricedModel else max(costs))
@@ -112,36 +107,29 @@ def test_limit_in_dollars_is_not_exceeded(
 def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
     bench: Bench, cost: float, max_usd: float
 ) -> None:
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         await asyncio.sleep(0.001)
         return "yes"
 
     root = ScriptedModel(reply=lambda messages: code("read_parts"), cost=0.001)
     parts = ScriptedModel(reply=reply, cost=cost)
-    limits = Limits(small=0, max_depth=1, max_usd=max_usd)
-    search = bench.search({"read_parts": read_parts})
-    found = search.run("what?", "text", model=root, sub_model=parts, limits=limits, asking="run")
+    limits: dict[str, Any] = {"max_depth": 1, "max_usd": max_usd}
+    found = bench.run(root, read_parts, text="text", sub_model=parts, **limits)
     assert max_usd - cost < found.usage.cost <= max_usd + cost
 
 
 def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
     long = "word " * 5_000
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return long
+    def ask(max_usd: float, max_tokens: int | None = None) -> tuple[str, int]:
+        model = PricedModel(reply=lambda messages: long, max_tokens=max_tokens)
+        found = bench.run(model, text="text", small=9, max_usd=max_usd)
+        assert found.state == "partial" or found.text == long
+        return found.state, found.usage.calls
 
-    def ask(max_usd: float, model: ScriptedModel) -> SearchAnswer:
-        limits = Limits(max_usd=max_usd)
-        return bench.search({}).run("what?", "text", model=model, limits=limits)
-
-    found = ask(0.5, PricedModel(reply=reply))
-    assert (found.state, found.text, found.usage.calls) == ("done", long, 2)
+    assert ask(0.5) == ("done", 2)
     streamed = [record.attrs.get("fresh") for record in bench.story.of(tags.RLM_CHAT_STREAM)]
     assert True in streamed, "the first answer no longer counts"
-
-    found = ask(0.1, PricedModel(reply=reply))
-    assert (found.state, found.usage.calls) == ("partial", 1), "a longer one cannot be afforded"
-    found = ask(0.1, PricedModel(reply=reply, max_tokens=1_000))
-    assert (found.state, found.usage.calls) == ("partial", 1), "the model's own limit has cut it"
-    found = ask(100.0, PricedModel(reply=reply))
-    assert (found.state, found.usage.calls) == ("done", 1), "no limit is needed"
+    assert ask(0.1) == ("partial", 1), "a longer one cannot be afforded"
+    assert ask(0.1, max_tokens=1_000) == ("partial", 1), "the model's own limit has cut it"
+    assert ask(100.0) == ("done", 1), "no limit is needed"

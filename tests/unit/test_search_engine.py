@@ -1,18 +1,27 @@
-"""Trees by script: what a search does with what its models say, and questions that were asked
-before."""
+"""Scripted trees: turns, sub-calls and failures, and answers that are reused."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.search.turns import NodeOutcome
 from tests import tags
-from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
+from tests.recursion_scripts import (
+    STOPPED,
+    TEXT,
+    Bench,
+    Messages,
+    Seat,
+    TurnStatusError,
+    code,
+    is_plain,
+    query_of,
+    replies,
+)
 from tests.waiting import wait_for
 
 
@@ -29,27 +38,15 @@ async def halves(seat: Seat) -> None:
 
 
 def test_turns_continue_until_the_answer(bench: Bench) -> None:
-    found = bench.run(
-        replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer}
-    )
-    assert (found.text, found.state) == ("it is in line 0", "done")
-    assert found.usage.calls == 2
+    found = bench.run(replies({"what?": [code("look"), code("answer")]}), look, answer)
+    assert (found.text, found.state, found.usage.calls) == ("it is in line 0", "done", 2)
     events = [
-        (record.tag, record.attrs.get("event"))
+        (record.attrs["seq"], record.attrs.get("event") or record.tag)
         for record in bench.story
         if not record.tag.endswith("stream")
     ]
-    turn = [
-        ("rlm-call", "turn"),
-        ("usage", None),
-        ("rlm-chat", None),
-        ("rlm-repl-in", None),
-        ("rlm-repl-out", None),
-    ]
-    assert events == [("rlm-call", "begin"), *turn, *turn, ("rlm-final", None)]
-    assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(
-        range(len(events))
-    )
+    turn = ["turn", "usage", "rlm-chat", "rlm-repl-in", "rlm-repl-out"]
+    assert events == list(enumerate(["begin", *turn, *turn, "rlm-final"]))
     assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
@@ -59,15 +56,11 @@ def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
     async def quarters(seat: Seat) -> None:
         seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
 
-    found = bench.run(replies(script), {"halves": halves, "quarters": quarters}, max_depth=2)
+    found = bench.run(replies(script), halves, quarters, max_depth=2)
     assert found.text == "read+read|read+read"
-    kinds = {
-        record.attrs["node"]: (record.attrs["kind"], record.attrs["depth"])
-        for record in bench.story.of(tags.RLM_CALL, event="begin")
-    }
-    assert kinds["1"] == ("rlm", 0)
-    assert kinds["1.2"] == ("rlm", 1)
-    assert kinds["1.2.2"] == ("llm", 2)
+    begun = [record.attrs for record in bench.story.calls("begin")]
+    kinds = {each["node"]: (each["kind"], each["depth"]) for each in begun}
+    assert [kinds[node] for node in ("1", "1.2", "1.2.2")] == [("rlm", 0), ("rlm", 1), ("llm", 2)]
     assert len(kinds) == 7
 
 
@@ -76,16 +69,11 @@ def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurren
     async def split(seat: Seat) -> None:
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return (
-            code("split")
-            if "context" in str(messages[0].content)
-            else str(len(str(messages[-1].content)) > 0)
-        )
+    def reply(messages: Messages) -> str:
+        return "read" if is_plain(messages) else code("split")
 
-    found = bench.run(reply, {"split": split}, concurrency=concurrency, max_depth=3)
-    assert found.state == "done"
-    assert found.text.count("True") == 27
+    found = bench.run(reply, split, concurrency=concurrency)
+    assert (found.state, found.text.count("read")) == ("done", 27)
     assert len(bench.story.begun()) == 40
     assert bench.sandboxes.most <= 3 * concurrency
 
@@ -100,20 +88,15 @@ def test_lines_from_several_spans_are_traced_through_a_child(bench: Bench) -> No
         )
         seat.final(reply["answers"][0]["text"], (0, 10))
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        last = str(messages[-1].content)
-        return (
-            code("hand_down")
-            if "context is a" in last
-            else last.split("search-text>\n")[1].split("\n</")[0]
-        )
+    def reply(messages: Messages) -> str:
+        if is_plain(messages):
+            return str(messages[-1].content).split("search-text>\n")[1].split("\n</")[0]
+        return code("hand_down")
 
-    found = bench.run(reply, {"hand_down": hand_down}, max_depth=2)
+    found = bench.run(reply, hand_down, max_depth=2)
     below = "\n".join(TEXT[start:end] for start, end in lines)
     assert found.text == f"{below[2:4]}\n{below[8:16]}"
-    begun = [
-        bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")
-    ]
+    begun = [bench.story.calls("begin", node)[0].attrs for node in ("1.1", "1.1.1")]
     assert [(one["spans"], one["chars"]) for one in begun] == [
         ([list(line) for line in lines], len(below)),
         ([[2, 4], [501, 508]], 11),
@@ -126,32 +109,32 @@ def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
     async def many(seat: Seat) -> None:
         seat.final(" ".join(await seat.rlm("which?", *map(str, range(200)))))
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("many")
         number = str(messages[-1].content).split("\n")[-2]
         await asyncio.sleep(0.001 * (int(number) % 7))  # they end in another order
         return number
 
-    found = bench.run(reply, {"many": many}, max_depth=1, ask_above=200, max_calls=None)
+    found = bench.run(reply, many, max_depth=1, ask_above=200, max_calls=None)
     assert found.text == " ".join(map(str, range(200)))
-    begun = bench.story.of(tags.RLM_CALL, event="begin")[1:]
+    begun = bench.story.calls("begin")[1:]
     assert [record.attrs["index"] for record in begun] == list(range(200))
     assert {(record.attrs["of"], record.attrs["batch"]) for record in begun} == {(200, 1)}
 
 
 def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("halves")
         if "line 999" in str(messages[-1].content):
             raise ValueError("no such model")
         return "fine"
 
-    found = bench.run(reply, {"halves": halves}, max_depth=1)
-    assert found.state == "done"
-    assert found.text == "fine|[failed: The model could not answer: ValueError: no such model.]"
-    assert bench.story.finals()["1.2"][0] == "error"
+    found = bench.run(reply, halves, max_depth=1)
+    why = "The model could not answer: ValueError: no such model."
+    assert (found.state, found.text) == ("done", f"fine|[failed: {why}]")
+    assert bench.story.finals()["1.2"] == ("error", why)
 
 
 def test_busy_service_is_retried_and_the_tree_finishes(
@@ -160,7 +143,7 @@ def test_busy_service_is_retried_and_the_tree_finishes(
     monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.01)
     failures = 3
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         nonlocal failures
         if query_of(messages) == "what?":
             return code("halves")
@@ -169,26 +152,22 @@ def test_busy_service_is_retried_and_the_tree_finishes(
             raise ModelBusy("The service is overloaded.")
         return "fine"
 
-    found = bench.run(reply, {"halves": halves}, max_depth=1)
+    found = bench.run(reply, halves, max_depth=1)
     assert (found.text, found.usage.calls) == ("fine|fine", 3)
-    paused = bench.story.of(tags.RLM_CALL, event="back-off")
+    paused = bench.story.calls("back-off")
     assert len(paused) == 3
     assert all(record.attrs["seconds"] > 0 for record in paused)
-    turns = [
-        (record.attrs["event"], record.attrs.get("turn"))
-        for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])
-    ]
-    assert turns[1:4] == [("turn", 1), ("back-off", None), ("turn", 1)] or turns[3] == (
-        "back-off",
-        None,
-    )
+    calls = [record.attrs for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])]
+    events = [(each["event"], each.get("turn")) for each in calls]
+    assert events[1:3] == [("turn", 1), ("back-off", None)]
+    assert events[3] in [("turn", 1), ("back-off", None)]
 
 
 def test_failing_root_gives_the_reason(bench: Bench) -> None:
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         raise ValueError("no such model")
 
-    found = bench.run(reply, {})
+    found = bench.run(reply)
     assert (found.text, found.state) == (
         "The model could not answer: ValueError: no such model.",
         "error",
@@ -199,7 +178,7 @@ def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
     prompts: list[str] = []
     answers = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         prompts.append(str(messages[-1].content))
         return next(answers)
 
@@ -209,34 +188,27 @@ def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
     async def die(seat: Seat) -> None:
         raise TurnStatusError("died")
 
-    found = bench.run(reply, {"fail": fail, "die": die, "answer": answer})
+    found = bench.run(reply, fail, die, answer)
     assert found.text == "it is in line 0"
     assert "answer was empty" in prompts[1]
     assert "no code" in prompts[2]
     assert "ZeroDivisionError: by nought" in prompts[3]
     assert "variables are gone" in prompts[4]
-    assert [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)] == [
-        "error",
-        "died",
-        "final",
-    ]
+    ended = [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)]
+    assert ended == ["error", "died", "final"]
 
 
 def test_last_call_gives_the_best_answer_when_turns_run_out(bench: Bench) -> None:
-    found = bench.run(replies({"what?": [code("look")] * 3}), {"look": look}, max_turns=3)
-    assert (found.text, found.state) == ("the best there is", "partial")
-    assert found.usage.calls == 4
-    turns = [
-        (record.attrs["turn"], record.attrs["turns"])
-        for record in bench.story.of(tags.RLM_CALL, event="turn")
-    ]
-    assert turns == [(1, 3), (2, 3), (3, 3), (4, 3)]
+    found = bench.run(replies({"what?": [code("look")] * 3}), look, max_turns=3)
+    assert (found.text, found.state, found.usage.calls) == ("the best there is", "partial", 4)
+    turns = [record.attrs for record in bench.story.calls("turn")]
+    assert [(each["turn"], each["turns"]) for each in turns] == [(1, 3), (2, 3), (3, 3), (4, 3)]
 
 
 def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench) -> None:
     prompts: list[list[str]] = []
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         prompts.append([str(message.content) for message in messages])
         turn = "print_much" if len(prompts) < 20 else "answer"
         return f"number {len(prompts)}\n{code(turn, len(prompts))}"
@@ -244,7 +216,7 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
     async def print_much(seat: Seat) -> None:
         seat.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
 
-    found = bench.run(reply, {"print_much": print_much, "answer": answer})
+    found = bench.run(reply, print_much, answer)
     assert (found.text, found.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
     last = "\n".join(prompts[-1])
     for turn in range(1, 20):
@@ -256,35 +228,28 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
 
 
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
-    found = bench.run(
-        replies({"what?": code("halves"), "half": [code("look")] * 2}),
-        {"halves": halves, "look": look},
-        max_turns=2,
-    )
+    script = replies({"what?": code("halves"), "half": [code("look")] * 2})
+    found = bench.run(script, halves, look, max_turns=2)
     assert found.text == "[partial] the best there is|[partial] the best there is"
 
 
 def test_text_after_the_code_is_dropped(bench: Bench) -> None:
-    requests: list[Sequence[BaseMessage]] = []
+    requests: list[Messages] = []
     answers = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         requests.append(list(messages))
         return next(answers)
 
-    bench.run(reply, {"look": look, "answer": answer})
+    bench.run(reply, look, answer)
     assert "13" not in str(requests[1][2].content)
     assert "dropped" in str(requests[1][3].content)
     assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
 
 
 def test_outcome_without_an_answer_is_a_failure() -> None:
-    assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    failed = [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")]
+    assert failed == [False, False, True, True]
 
 
 async def count(seat: Seat) -> None:
@@ -300,12 +265,11 @@ async def count(seat: Seat) -> None:
         ("There are 13 lines.", 3),
     ],
 )
-def test_an_answer_in_words_is_accepted_at_once_if_its_values_were_printed_and_else_the_second_time(
+def test_words_are_an_answer_at_once_if_their_values_were_printed_or_else_when_repeated(
     bench: Bench, words: str, calls: int
 ) -> None:
-    found = bench.run(replies({"what?": [code("count"), words, words]}), {"count": count})
-    assert (found.state, found.text) == ("done", words)
-    assert found.usage.calls == calls
+    found = bench.run(replies({"what?": [code("count"), words, words]}), count)
+    assert (found.state, found.text, found.usage.calls) == ("done", words, calls)
 
 
 def test_a_block_is_never_run_twice(bench: Bench) -> None:
@@ -316,19 +280,18 @@ def test_a_block_is_never_run_twice(bench: Bench) -> None:
         runs.append(1)
         seat.print("nothing")
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         sent.append([str(message.content) for message in messages])
         return code("once") if len(sent) < 4 else "It is not there."
 
-    found = bench.run(reply, {"once": once})
-    assert len(runs) == 1
-    assert (found.state, found.text) == ("partial", "It is not there.")
+    found = bench.run(reply, once)
+    assert (found.state, found.text, len(runs)) == ("partial", "It is not there.", 1)
     assert "the same code again" in found.why
     assert "did not run again" in sent[2][-1]
     assert len(sent[2]) == len(sent[1]), "the repetition is not shown to the model"
 
 
-# Questions that were asked before in a tree are not asked again.
+# A tree asks each question once.
 
 
 async def thrice(seat: Seat) -> None:
@@ -338,14 +301,14 @@ async def thrice(seat: Seat) -> None:
 def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
     asked: list[str] = []
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         asked.append(query_of(messages))
         if asked[-1] == "what?":
             return code("thrice")
         await asyncio.sleep(0)
         return f"answer {len(asked)}"
 
-    found = bench.run(reply, {"thrice": thrice}, max_depth=1)
+    found = bench.run(reply, thrice, max_depth=1)
     assert found.text == "answer 2 answer 2 answer 2"
     assert asked == ["what?", "part"]
     assert {state for state, _ in bench.story.finals().values()} == {"done"}
@@ -353,28 +316,22 @@ def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
 
 def test_different_calls_are_all_made(bench: Bench) -> None:
     async def four(seat: Seat) -> None:
-        same = (0, 10)
-        answers = [
-            await seat.llm("a", same),
-            await seat.llm("b", same),
-            await seat.llm("a", (0, 11)),
-            await seat.llm("a", TEXT[:10]),
-        ]
-        seat.final(" ".join(answers))
+        calls: list[Any] = [("a", (0, 10)), ("b", (0, 10)), ("a", (0, 11)), ("a", TEXT[:10])]
+        seat.final(" ".join([await seat.llm(*call) for call in calls]))
 
     asked: list[str] = []
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         asked.append(query_of(messages))
         return code("four") if asked[-1] == "what?" else str(len(asked))
 
-    assert bench.run(reply, {"four": four}, max_depth=1).text == "2 3 4 2"
+    assert bench.run(reply, four, max_depth=1).text == "2 3 4 2"
 
 
 def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     asked: list[str] = []
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         asked.append(query_of(messages))
         if asked[-1] == "what?":
             return code("thrice")
@@ -382,61 +339,49 @@ def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
             await asyncio.Event().wait()
         return "made"
 
-    running = bench.start(reply, {"thrice": thrice}, max_depth=1)
-    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="turn"))
-    bench.running.stop(bench.story[0].attrs["tree"], "1.1")
-    assert running.result(20).text == "[failed: The call was stopped.] made made"
+    running = bench.start(reply, thrice, max_depth=1)
+    wait_for(lambda: bench.story.calls("turn", "1.1"))
+    bench.stop("1.1")
+    assert running.result(20).text == f"{STOPPED} made made"
     assert len(asked) == 3
 
 
-def test_failures_are_not_cached(bench: Bench) -> None:
+def test_failures_and_partial_answers_are_not_cached(bench: Bench) -> None:
     async def twice(seat: Seat) -> None:
-        seat.final(await seat.llm("part") + await seat.llm("part"))
+        seat.final(" ".join([*await seat.rlm("part", (0, 500)), *await seat.rlm("part", (0, 500))]))
+
+    async def nothing(seat: Seat) -> None: ...
 
     asked: list[str] = []
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         asked.append(query_of(messages))
         if len(asked) == 2:
             raise ValueError("for once")
         return code("twice") if asked[-1] == "what?" else "made"
 
     assert (
-        bench.run(reply, {"twice": twice}).text
-        == "[failed: The model could not answer: ValueError: for once.]made"
+        bench.run(reply, twice, max_depth=1).text
+        == "[failed: The model could not answer: ValueError: for once.] made"
     )
-
-
-def test_partial_answers_are_not_cached(bench: Bench) -> None:
-    async def twice(seat: Seat) -> None:
-        seat.final(" ".join([*await seat.rlm("part", (0, 500)), *await seat.rlm("part", (0, 500))]))
-
-    async def nothing(seat: Seat) -> None: ...
-
-    found = bench.run(
-        replies({"what?": code("twice"), "part": code("nothing")}, last="a guess"),
-        {"twice": twice, "nothing": nothing},
-        max_turns=1,
-    )
-    assert found.text == "[partial] a guess [partial] a guess"
-    assert found.usage.calls == 5
+    script = replies({"what?": code("twice"), "part": code("nothing")}, last="a guess")
+    found = bench.run(script, twice, nothing, max_turns=1)
+    assert (found.text, found.usage.calls) == ("[partial] a guess [partial] a guess", 5)
 
 
 def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
-    """ "a" asks "b" on the same text and the other way round, until the depth limit."""
-
     async def both(seat: Seat) -> None:
         whole = (0, len(seat.text))
         answers = await asyncio.gather(seat.rlm("a", whole), seat.rlm("b", whole))
         seat.final("".join(answer for one in answers for answer in one))
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("both") if "context is a" in str(messages[1].content) else query_of(messages)
+    def reply(messages: Messages) -> str:
+        return query_of(messages) if is_plain(messages) else code("both")
 
-    assert bench.run(reply, {"both": both}).text == "abababab"
+    assert bench.run(reply, both).text == "abababab"
 
 
 def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:
     block = "```python\n'negative'\n```"
-    found = bench.run(replies({"what?": [block, block]}), {})
+    found = bench.run(replies({"what?": [block, block]}))
     assert (found.state, found.text, found.usage.calls) == ("done", "negative", 2)

@@ -1,31 +1,38 @@
-"""Searches with a hostile sandbox, inventions without end, and chance."""
+"""Searches with a hostile sandbox, with endless requests, and with random events."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import random
-import threading
 import weakref
-from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.sandbox.base import CallRefusedError, Text
-from mahtab_tui.search.api import Log, SearchAnswer
+from mahtab_tui.sandbox.base import Text
+from mahtab_tui.search.api import Log
 from mahtab_tui.search.engine import LONGEST_QUERY, _digest
+from mahtab_tui.search.requests import read_call
 from mahtab_tui.search.turns import NodeSource
 from tests import tags
-from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
+from tests.recursion_scripts import (
+    TEXT,
+    Bench,
+    Messages,
+    Seat,
+    TurnStatusError,
+    code,
+    is_plain,
+    query_of,
+    replies,
+)
 from tests.waiting import wait_for
 
-# Inventions of a search's sandbox are refused, and code that has given its answer goes on in vain.
+# Forged requests are refused, and code that has given its answer can do nothing more.
 
 
 async def answer(seat: Seat) -> None:
@@ -39,7 +46,7 @@ def test_later_code_cannot_swallow_an_answer(bench: Bench) -> None:
         except BaseException:
             await asyncio.Event().wait()
 
-    found = bench.run(replies({"what?": code("swallow")}), {"swallow": swallow})
+    found = bench.run(replies({"what?": code("swallow")}), swallow)
     assert (found.text, found.state) == ("it is in line 0", "done")
     assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
 
@@ -52,12 +59,12 @@ def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
         assert not pending.done()
         seat.final("I know it")
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "half":
             await asyncio.Event().wait()
         return code("leave")
 
-    found = bench.run(reply, {"leave": leave})
+    found = bench.run(reply, leave)
     assert found.text == "I know it"
     assert list(bench.story.finals().items()) == [
         ("1.1", ("stopped", "The call was stopped.")),
@@ -66,61 +73,48 @@ def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
     ]
 
 
-def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
-    async def linger(seat: Seat) -> None:
-        async def later() -> None:
-            while "1" not in bench.story.finals():
-                await asyncio.sleep(0.001)
-            with pytest.raises(CallRefusedError, match="has ended"):
-                await seat.llm("half")
-            refused.set()
-
-        seat.names["later"] = asyncio.ensure_future(later())
-        await answer(seat)
-
-    refused = threading.Event()
-    bench.run(replies({"what?": code("linger")}), {"linger": linger})
-    assert refused.wait(20)
-    assert bench.story.begun() == ["1"]
+PART = {"text": "a"}
+FORGED: list[Any] = [
+    None,
+    {"text": 1},
+    {"span": [0, True]},
+    {"span": [5, 2]},
+    {"span": [-1, 2]},
+    {"span": [10**30, 10**31]},
+    {"spans": []},
+    {"spans": [[0, 5], [5]]},
+    {"spans": [[0, 1]] * 1_001},
+]
+CALL = {"query": "q", "parts": [PART], "map": True}
+SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
 
 
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("rm", {}),
+        ("rm", CALL),
         ("rlm", []),
-        ("rlm", {"query": 1, "parts": [], "map": True}),
-        ("rlm", {"query": " ", "parts": [{"text": "a"}], "map": False}),
-        ("rlm", {"query": "q" * 200_000, "parts": [{"text": "a"}], "map": False}),
-        ("rlm", {"query": "q", "parts": {}, "map": False}),
-        ("rlm", {"query": "q", "parts": [{"text": "a"}] * 2, "map": False}),
-        ("rlm", {"query": "q", "parts": [{"text": "a"}] * 5_001, "map": True}),
-        ("rlm", {"query": "q", "parts": [{"text": 1}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"span": [0, True]}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"span": [5, 2]}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"span": [-1, 2]}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"span": [10**30, 10**31]}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"spans": []}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"spans": [[0, 5], [5]]}], "map": True}),
-        ("rlm", {"query": "q", "parts": [{"spans": [[0, 1]] * 1_001}], "map": True}),
-        ("rlm", {"query": "q", "parts": [None], "map": True}),
-        ("llm", {"query": "q", "part": 3}),
-        ("llm", {"query": ["q"], "part": None}),
-        ("rlm", {"query": ["q"], "parts": [{"span": [0, 5]}], "map": True}),
-        (
-            "llm_map",
-            {"query": ["q", ""], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True},
-        ),
-        ("llm_map", {"query": ["q"], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
+        ("rlm", {**CALL, "query": 1}),
+        ("rlm", {**CALL, "query": ["q"]}),
+        ("rlm", {**CALL, "query": " "}),
+        ("rlm", {**CALL, "query": "q" * 200_000}),
+        ("rlm", {**CALL, "parts": {}}),
+        ("rlm", {**CALL, "parts": [PART] * 2, "map": False}),
+        ("rlm", {**CALL, "parts": [PART] * 5_001}),
+        *(("rlm", {**CALL, "parts": [part]}) for part in FORGED),
+        ("llm", {**CALL, "parts": [3], "map": False}),
+        ("llm", {**CALL, "query": ["q"], "map": False}),
+        ("llm", {**CALL, "query": ["q", ""], "parts": SPANS}),
+        ("llm", {**CALL, "query": ["q"], "parts": SPANS}),
     ],
 )
-def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: object) -> None:
-    async def forge(seat: Seat) -> None:
-        await seat.host.call(name, args)  # type: ignore[arg-type]
+def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: Any) -> None:
+    read_call("rlm", CALL, Text.root(TEXT))  # valid
 
-    found = bench.run(
-        replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
-    )
+    async def forge(seat: Seat) -> None:
+        await seat.host.call(name, args)
+
+    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
     assert found.text == "it is in line 0"
     assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
@@ -132,9 +126,7 @@ def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
         seat.host.send("final", {"text": "x" * 1_000_001, "spans": []})
         seat.host.send("nothing", {})
 
-    found = bench.run(
-        replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer}
-    )
+    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
     assert found.text == "it is in line 0"
 
 
@@ -142,11 +134,10 @@ def test_unsendable_characters_are_replaced(bench: Bench) -> None:
     async def odd(seat: Seat) -> None:
         seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
 
-    found = bench.run(
-        lambda messages: code("odd") if query_of(messages) == "what?" else query_of(messages),
-        {"odd": odd},
-    )
-    assert found.text == "which \ufffd? half \ufffd"
+    def reply(messages: Messages) -> str:
+        return query_of(messages) if is_plain(messages) else code("odd")
+
+    assert bench.run(reply, odd).text == "which \ufffd? half \ufffd"
 
 
 def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,16 +147,13 @@ def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.Mo
         while True:
             await seat.llm("same")
 
-    found = bench.run(
-        replies({"what?": [code("endless"), code("answer")], "same": "read"}),
-        {"endless": endless, "answer": answer},
-    )
-    assert found.text == "it is in line 0"
+    script = replies({"what?": [code("endless"), code("answer")], "same": "read"})
+    found = bench.run(script, endless, answer)
+    assert (found.text, found.usage.calls) == ("it is in line 0", 3)
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
-    assert found.usage.calls == 3
 
 
-# Memory and log of a search do not grow with the inventions of its code.
+# The memory and log of a search stay small whatever its code makes.
 
 LARGE = 1_000_000
 
@@ -183,7 +171,7 @@ def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
             texts.append(weakref.ref(made))
             seat.print((await seat.llm("read", made))[:80])
 
-    found = bench.run(replies({"what?": [code("flood")]}), {"flood": flood}, max_turns=1)
+    found = bench.run(replies({"what?": [code("flood")]}), flood, max_turns=1)
     gc.collect()
     assert found.usage.calls == 2
     assert "too long for one call" in bench.story.of(tags.RLM_REPL_OUT)[0].text
@@ -206,12 +194,8 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
 
     gc.disable()
     try:
-        bench.run(
-            lambda messages: code("many") if query_of(messages) == "what?" else "read",
-            {"many": many},
-            max_depth=1,
-            plain=2 * LARGE,
-        )
+        script = replies({"what?": code("many"), "read": "read"})
+        bench.run(script, many, max_depth=1, plain=2 * LARGE)
     finally:
         gc.enable()
     assert len(in_memory) == 10
@@ -224,16 +208,11 @@ def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
     monkeypatch.setattr("mahtab_tui.search.engine._MADE", 3 * LARGE)
 
     async def flood(seat: Seat) -> None:
-        seat.names["found"] = await seat.rlm("part", *["x" * LARGE] * 2)
+        await seat.rlm("part", *["x" * LARGE] * 2)
         await seat.rlm("part", *["x" * LARGE] * 4)
 
-    bench.run(
-        lambda messages: code("flood") if query_of(messages) == "what?" else "read",
-        {"flood": flood},
-        max_depth=1,
-        plain=2 * LARGE,
-        max_turns=1,
-    )
+    script = replies({"what?": code("flood"), "part": "read"})
+    bench.run(script, flood, max_depth=1, plain=2 * LARGE, max_turns=1)
     assert "at a time in the whole search" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1", "1.1", "1.2"]
 
@@ -266,28 +245,21 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     text = TEXT * 12
     log = Log(tmp_path / "log.jsonl")
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return (
-            code("quote")
-            if len(messages) > 1 and "context is a" in str(messages[1].content)
-            else "read"
-        )
+    def reply(messages: Messages) -> str:
+        return "read" if is_plain(messages) else code("quote")
 
-    bench.run(reply, {"quote": quote}, text, max_calls=None)
+    bench.run(reply, quote, text=text, max_calls=None)
     for record in bench.story:
         log.write(record)
     log.close()
-    begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].text
-    assert "… 95,003 characters left out …" in begun
-    assert text[1_997:97_000] not in begun
-    assert (
-        "86,000 characters left out …"
-        in bench.story.of(tags.RLM_CALL, "1.101", event="begin")[0].text
-    )
+    first, last = (bench.story.calls("begin", node)[0].text for node in ("1.1", "1.101"))
+    assert "… 95,003 characters left out …" in first
+    assert text[1_997:97_000] not in first
+    assert "86,000 characters left out …" in last
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
 
 
-# Trees in which chance decides what nodes do, which fail, and who is stopped when.
+# Random trees: what nodes do, which fail, and when one is stopped.
 
 
 @pytest.fixture(autouse=True)
@@ -301,10 +273,6 @@ def waiting(bench: Bench) -> list[str]:
         if record.attrs.get("event") == "fan-out":
             asked[record.attrs["request"]] = record.attrs["state"]
     return [request for request, state in asked.items() if state == "waiting"]
-
-
-def has_come_so_far(bench: Bench, running: Future[SearchAnswer], events: int) -> bool:
-    return len(bench.story) >= events or running.done() or bool(waiting(bench))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -327,31 +295,21 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         seat.final("known", (0, chance.randint(0, 100)))
 
     async def leave(seat: Seat) -> None:
-        pending = seat.names["pending"] = asyncio.ensure_future(split(seat))
-        pending.add_done_callback(lambda done: done.cancelled() or done.exception())
+        tasks.append(asyncio.ensure_future(split(seat)))
+        tasks[-1].add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(chance.random() / 200)
 
     async def fail(seat: Seat) -> None:
         raise chance.choice([ValueError("no"), TurnStatusError("died"), TurnStatusError("killed")])
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         await asyncio.sleep(chance.random() / 200)
         if chance.random() < 0.1:
             raise chance.choice([ModelBusy("busy"), ModelError("down"), ValueError("odd")])
-        return chance.choice(
-            [
-                code("split"),
-                code("ask"),
-                code("end"),
-                code("end"),
-                code("leave"),
-                code("fail"),
-                "",
-                "words",
-            ]
-        )
+        calls = [code(call) for call in ("split", "ask", "end", "end", "leave", "fail")]
+        return chance.choice([*calls, "", "words"])
 
-    turns = {"split": split, "ask": ask, "end": end, "leave": leave, "fail": fail}
+    tasks: list[asyncio.Future[None]] = []
     limits: dict[str, Any] = {
         "concurrency": chance.choice([1, 3, 16]),
         "max_turns": 4,
@@ -366,21 +324,22 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
             {"max_usd": 0.3},
         ]
     )
-    running = bench.start(
-        reply, turns, max_depth=chance.choice([1, 2, 3]), max_seconds=10, **limits
-    )
+    limits |= {"max_depth": chance.choice([1, 2, 3]), "max_seconds": 10}
+    running = bench.start(reply, split, ask, end, leave, fail, **limits)
+
+    def has_advanced(events: int) -> bool:
+        return len(bench.story) >= events or running.done() or bool(waiting(bench))
+
     wait_for(lambda: bench.story or running.done())
-    name = bench.story[0].attrs["tree"]
     while not running.done():
-        wait_for(partial(has_come_so_far, bench, running, len(bench.story) + chance.randint(1, 60)))
+        wait_for(partial(has_advanced, len(bench.story) + chance.randint(1, 60)))
         for request in waiting(bench):
             bench.running.answer(request, chance.random() < 0.7)
         begun = bench.story.begun()
-        node = chance.choice(begun[1:] or begun) if chance.random() < 0.95 else "1"
-        bench.running.stop(name, node)
+        bench.stop(chance.choice(begun[1:] or begun) if chance.random() < 0.95 else "1")
     assert running.result(30).state in ("done", "partial", "error", "stopped")
     bench.running.close()
     assert bench.sandboxes.open == 0
-    budget = bench.running._trees[name].calls.budget
+    budget = bench.running._trees[bench.story[0].attrs["tree"]].calls.budget
     assert budget._reserved[:2] == (0, 0), "nothing stays reserved"
     assert budget._reserved.usd == pytest.approx(0)

@@ -1,16 +1,16 @@
-"""Limits of a search, its consent, and its answer when they are used up."""
+"""Limits of a search, consent to its fan-outs, and its answer when a limit is reached."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.prompts import LAST_CALL
@@ -28,44 +28,47 @@ from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from tests import tags
-from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
+from tests.recursion_scripts import (
+    TEXT,
+    Bench,
+    Messages,
+    ScriptedModel,
+    Seat,
+    code,
+    is_plain,
+    query_of,
+    replies,
+)
 from tests.waiting import wait_for
 
-# Limits of a search, what is left of them, and what calls are expected to cost.
+# Limits, what is left of them, and estimates of costs.
 
-LEAST = {
-    "max_turns": 1,
-    "max_depth": 0,
-    "max_calls": 1,
-    "max_tokens": 1,
-    "concurrency": 1,
-    "small": 0,
-    "ask_above": 0,
-}
+LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1}
 
 
-@pytest.mark.parametrize(("name", "least"), LEAST.items())
+@pytest.mark.parametrize(
+    ("name", "least"), [*LEAST.items(), ("small", 0), ("ask_above", 0)], ids=str
+)
 def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least: int) -> None:
     assert getattr(merge_limits({name: 9}, **{name: least}), name) == least
     with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}."):
         merge_limits(**{name: least - 1})
 
 
-@pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
-def test_limits_on_counts_are_whole_numbers(value: object) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        *(("max_calls", value, "a whole number") for value in (True, 1.5, "2", [3])),
+        *(("max_usd", value, "more than 0") for value in (0, -1, float("nan"))),
+        ("max_seconds", True, "a number"),
+    ],
+)
+def test_limits_of_a_wrong_type_or_size_are_refused(name: str, value: object, wanted: str) -> None:
     with pytest.raises(
-        ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"
+        ValueError, match=rf"^{name} must be {wanted}, not {re.escape(repr(value))}\.$"
     ):
-        merge_limits(max_calls=value)
-
-
-def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
+        merge_limits(**{name: value})
     assert merge_limits(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
-    for value in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match=f"max_usd must be more than 0, not {value}."):
-            merge_limits(max_usd=value)
-    with pytest.raises(ValueError, match=r"max_seconds must be a number, not True\."):
-        merge_limits(max_seconds=True)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +148,9 @@ async def halves(seat: Seat) -> None:
     seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
 
 
-TREE = {
-    "what?": [code("look"), code("thirds")],
-    "third": [code("look"), code("halves")],
-    "half": "read",
-}
-TURNS = {"look": look, "thirds": thirds, "halves": halves}
+TREE = {"what?": [code("look"), code("thirds")], "third": [code("look"), code("halves")]}
+REPLY = replies({**TREE, "half": "read"})
+TURNS = (look, thirds, halves)
 WHOLE = 14
 
 
@@ -179,9 +179,7 @@ def test_some_time_is_reserved_for_the_last_call() -> None:
 def test_a_budget_of_calls_ends_the_tree_at_any_point(
     bench: Bench, max_calls: int, concurrency: int
 ) -> None:
-    found = bench.run(
-        replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency
-    )
+    found = bench.run(REPLY, *TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
     assert found.usage.calls <= max_calls
     assert len(bench.story.finals()) == len(bench.story.begun())
     if max_calls < 2:
@@ -197,16 +195,15 @@ def test_a_budget_of_calls_ends_the_tree_at_any_point(
 
 @pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
 def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
-    found = bench.run(replies(TREE), TURNS, max_depth=2, max_tokens=max_tokens)
+    found = bench.run(REPLY, *TURNS, max_depth=2, max_tokens=max_tokens)
     assert found.usage.input_tokens + found.usage.output_tokens <= max_tokens
     assert len(bench.story.finals()) == len(bench.story.begun())
 
 
 @pytest.mark.parametrize("cents", range(0, 30, 2))
 def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
-    """Each call costs a cent, which is known after the first; an estimate by characters may be
-    wrong by as much as one call."""
-    found = bench.run(replies(TREE), TURNS, max_depth=2, max_usd=cents / 100)
+    """A call costs a cent, which is known after the first; estimates may be wrong by one call."""
+    found = bench.run(REPLY, *TURNS, max_depth=2, max_usd=cents / 100)
     assert found.usage.cost <= cents / 100 + 0.011 * (cents > 0)
     assert len(bench.story.finals()) == len(bench.story.begun())
 
@@ -214,54 +211,45 @@ def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int
 def test_model_sees_the_remaining_budget(bench: Bench) -> None:
     prompts: list[str] = []
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         prompts.append(str(messages[-1].content))
         return code("look")
 
-    bench.run(reply, {"look": look}, max_calls=5, max_seconds=1_000, max_turns=2)
+    bench.run(reply, look, max_calls=5, max_seconds=1_000, max_turns=2)
     assert "Left: 2 turns, 4 model calls, 970 s" in prompts[0]
     assert "Left: 1 turn, 3 model calls" in prompts[1]
     assert LAST_CALL in prompts[2]
 
 
 def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         await asyncio.Event().wait()
         return ""
 
-    found = bench.run(reply, TURNS, max_seconds=0.2)
-    assert (found.text, found.state) == (
-        "The time for the search is up, and there is no answer.",
-        "error",
-    )
+    found = bench.run(reply, *TURNS, max_seconds=0.2)
+    assert found.text == "The time for the search is up, and there is no answer."
+    assert found.state == "error"
 
 
 def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
-    found = bench.run(ScriptedModel(reply=replies(TREE), cost=None), TURNS, max_usd=1)
+    found = bench.run(ScriptedModel(reply=REPLY, cost=None), *TURNS, max_usd=1)
     assert (found.state, found.usage.calls) == ("partial", 2)
 
 
 def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
-    script = {"what?": [code("stop_one"), code("look"), code("look")], "third": "read"}
-
     async def stop_one(seat: Seat) -> None:
         asking = asyncio.ensure_future(seat.llm("third"))
-        while not bench.story.of(tags.RLM_CALL, "1.1", event="turn"):
+        while not bench.story.calls("turn", "1.1"):
             await asyncio.sleep(0.001)
-        search.stop(bench.story[0].attrs["tree"], "1.1")
+        bench.stop("1.1")
         seat.print(await asking)
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "third":
             await asyncio.Event().wait()
-        answer = replies(script)(messages)
-        assert isinstance(answer, str)
-        return answer
+        return code("look" if len(messages) > 2 else "stop_one")
 
-    search = bench.search({"stop_one": stop_one, "look": look})
-    found = search.run(
-        "what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4)
-    )
+    found = bench.run(reply, stop_one, look, max_calls=4)
     assert (found.state, found.usage.calls) == ("partial", 4)
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"], "the session counts it, too"
@@ -273,17 +261,17 @@ def test_failed_calls_are_counted(bench: Bench) -> None:
 
     async def insist(seat: Seat) -> None:
         for number in range(100):
-            seat.names["last"] = await seat.llm(f"try {number}")
-        seat.final(seat.names["last"])
+            last = await seat.llm(f"try {number}")
+        seat.final(last)
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         nonlocal asked
         asked += 1
         if query_of(messages) == "what?":
             return code("insist")
         raise ValueError("no such model")
 
-    found = bench.run(reply, {"insist": insist}, max_calls=10)
+    found = bench.run(reply, insist, max_calls=10)
     assert "10 model calls" in found.text
     assert asked == 9, "one is kept for the last call"
 
@@ -294,17 +282,15 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
         seat.final("enough")
 
     reply = replies({"what?": [code("many"), code("many")], "half": "read"})
-    ask = partial(bench.run, reply, {"many": many}, max_depth=1)
+    ask = partial(bench.run, reply, many, max_depth=1)
     assert ask(ask_above=19).text == "enough"
-    asked = bench.story.of(tags.RLM_CALL, event="fan-out")
+    asked = bench.story.calls("fan-out")
     assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
-    assert asked[0].attrs["calls"] == 20
-    assert asked[0].attrs["tokens"] > len(TEXT) // 4
-    assert asked[0].attrs["usd"] > 0
-    assert (
-        asked[0].attrs["batch"]
-        == bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs["batch"]
-    )
+    estimate = asked[0].attrs
+    assert estimate["calls"] == 20
+    assert estimate["tokens"] > len(TEXT) // 4
+    assert estimate["usd"] > 0
+    assert estimate["batch"] == bench.story.calls("begin", "1.1")[0].attrs["batch"]
 
     bench.story.clear()
     assert ask(asking="refuse", ask_above=10, max_turns=1).state == "partial"
@@ -315,15 +301,15 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
 
 def test_missing_limits_default_to_the_settings() -> None:
-    assert merge_limits({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(
-        max_turns=3, small=0
-    )
+    merged = merge_limits({"max_turns": 3, "small": 7}, small=0, max_calls=None)
+    assert merged == Limits(max_turns=3, small=0)
     assert merge_limits(max_turns=None) == Limits()
 
 
-# Consent and limits count for a whole search, however its code spreads its sub-calls.
+# Consent and limits count for the whole search, however its code makes its sub-calls.
 
 ASK_ABOVE = 50
+WORK = replies({"what?": code("work"), "part": "read"})
 
 
 async def threads(seat: Seat) -> int:
@@ -336,21 +322,17 @@ async def threads(seat: Seat) -> int:
 async def one_by_one(seat: Seat) -> int:
     answered = 0
     for number in range(200):
-        try:
+        with contextlib.suppress(Exception):
             answered += not (await seat.llm("part", str(number))).startswith("[failed")
-        except Exception:
-            seat.names["refused"] = True
     return answered
 
 
 async def fan_outs(seat: Seat) -> int:
     answered = 0
     for number in range(60):
-        try:
+        with contextlib.suppress(Exception):
             found = await seat.rlm("part", *(f"{number} {part}" for part in range(ASK_ABOVE)))
-        except Exception:
-            continue
-        answered += sum(not answer.startswith("[failed") for answer in found)
+            answered += sum(not answer.startswith("[failed") for answer in found)
     return answered
 
 
@@ -361,25 +343,23 @@ def test_search_without_consent_stops_at_the_sub_call_limit(
     async def work(seat: Seat) -> None:
         seat.final(str(await spread(seat)))
 
-    reply = replies({"what?": code("work"), "part": "read"})
-    found = bench.run(reply, {"work": work}, "text", asking="refuse", max_depth=1, max_calls=None)
+    found = bench.run(WORK, work, text="text", asking="refuse", max_depth=1, max_calls=None)
     assert found.text == str(ASK_ABOVE)
     assert len(bench.story.begun()) == ASK_ABOVE + 1
-    assert len(bench.story.of(tags.RLM_CALL, event="fan-out", state="waiting")) == 1, (
-        "one turn's code is refused once"
-    )
+    asked = bench.story.calls("fan-out", state="waiting")
+    assert len(asked) == 1, "one turn's code is refused once"
 
 
 def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
     async def split(seat: Seat) -> None:
         seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("split") if "context" in str(messages[0].content) else "read"
+    def reply(messages: Messages) -> str:
+        return "read" if is_plain(messages) else code("split")
 
-    bench.run(reply, {"split": split}, "text " * 100, asking="refuse", ask_above=10)
+    bench.run(reply, split, text="text " * 100, asking="refuse", ask_above=10)
     assert len(bench.story.begun()) <= 11
-    assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
+    assert bench.story.calls("fan-out", state="refused")
 
 
 def test_consent_allows_the_same_number_again_one_question_at_a_time(
@@ -388,14 +368,8 @@ def test_consent_allows_the_same_number_again_one_question_at_a_time(
     async def work(seat: Seat) -> None:
         seat.final(str(await threads(seat)))
 
-    running = bench.start(
-        replies({"what?": code("work"), "part": "read"}),
-        {"work": work},
-        max_depth=1,
-        ask_above=100,
-        max_calls=None,
-    )
-    waiting = partial(bench.story.of, tags.RLM_CALL, event="fan-out", state="waiting")
+    running = bench.start(WORK, work, max_depth=1, ask_above=100, max_calls=None)
+    waiting = partial(bench.story.calls, "fan-out", state="waiting")
     made: list[int] = []
     while not running.done():
         wait_for(lambda: running.done() or len(waiting()) > len(made))
@@ -411,16 +385,10 @@ def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await fan_outs(seat)))
 
-    reply = replies({"what?": code("work"), "part": "read"})
-    found = bench.run(reply, {"work": work}, "text", max_depth=1)
+    found = bench.run(WORK, work, text="text", max_depth=1)
     assert found.usage.calls <= 200
-    assert Limits().max_calls == merge_limits(load_settings().rlm_limits()).max_calls == 200
-    assert (
-        Limits().max_depth
-        == merge_limits(load_settings().rlm_limits()).max_depth
-        == merge_limits().max_depth
-        == 1
-    )
+    for limits in (Limits(), merge_limits(), merge_limits(load_settings().rlm_limits())):
+        assert (limits.max_calls, limits.max_depth) == (200, 1)
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.base import (
@@ -22,16 +22,24 @@ from mahtab_tui.llm.base import (
     retry_after,
 )
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
 from mahtab_tui.search import limits
-from mahtab_tui.search.conversation import CONCURRENCY, Message
-from mahtab_tui.search.limits import Gate, Limits, run_scheduled
+from mahtab_tui.search.conversation import CONCURRENCY, Message, OnWords, Reply
+from mahtab_tui.search.limits import Gate, run_scheduled
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
 from mahtab_tui.search.turns import MOST, Findings
 from tests import tags
-from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
+from tests.recursion_scripts import (
+    Bench,
+    Messages,
+    ScriptedModel,
+    Seat,
+    code,
+    count_answers,
+    is_last_call,
+    query_of,
+)
 
 # Calling models from a loop: words as they come, stopping, and which instance answers.
 
@@ -41,9 +49,16 @@ ASKED = [Message("user", "?")]
 def ignore(words: str | None) -> None: ...
 
 
+def ask(llm: BaseChatModel, on_words: OnWords = ignore) -> asyncio.Future[Reply]:
+    return asyncio.ensure_future(ChatModel.create(llm).conversation(*ASKED).ask(on_words))
+
+
+def chunk(words: str, **fields: Any) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=AIMessageChunk(content=words, **fields))
+
+
 class Threaded(BaseChatModel):
-    go_on: Any
-    words: tuple[str, ...] = ("a", "b", "c")
+    may_continue: Any
 
     @property
     def _llm_type(self) -> str:
@@ -53,11 +68,11 @@ class Threaded(BaseChatModel):
         raise NotImplementedError
 
     def _stream(
-        self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+        self, messages: Messages, *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        for word in self.words:
-            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
-            assert self.go_on.wait(20)
+        for word in "abc":
+            yield chunk(word)
+            assert self.may_continue.wait(20)
 
 
 class Talker(ScriptedChatModel):
@@ -71,7 +86,7 @@ class Talker(ScriptedChatModel):
         return "talker"
 
     def _stream(
-        self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+        self, messages: Messages, *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         if self not in self.talkers:
             self.talkers.append(self)
@@ -88,27 +103,23 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_tokens_stream_and_the_full_text_is_returned() -> None:
-    go_on = threading.Event()
+    may_continue = threading.Event()
     tokens: list[str | None] = []
-    call = asyncio.ensure_future(
-        ChatModel.create(Threaded(go_on=go_on)).conversation(*ASKED).ask(tokens.append)
-    )
+    call = ask(Threaded(may_continue=may_continue), tokens.append)
     await until(lambda: tokens == ["a"])
-    go_on.set()
+    may_continue.set()
     assert (await call).text == "abc"
     assert "".join(filter(None, tokens)) == "abc"
 
 
 async def test_unstoppable_model_is_abandoned() -> None:
-    go_on = threading.Event()
-    call = asyncio.ensure_future(
-        ChatModel.create(Threaded(go_on=go_on)).conversation(*ASKED).ask(ignore)
-    )
+    may_continue = threading.Event()
+    call = ask(Threaded(may_continue=may_continue))
     await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    go_on.set()
+    may_continue.set()
 
 
 async def test_stop_ends_only_its_own_answer() -> None:
@@ -136,24 +147,20 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
 
     class Late(Talker):
         def _stream(
-            self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
+            self, messages: Messages, *args: Any, **kwargs: Any
         ) -> Iterator[ChatGenerationChunk]:
             assert begin.wait(20)
             yield from super()._stream(messages, *args, **kwargs)
 
     before = set(threading.enumerate())
-    call = asyncio.ensure_future(
-        ChatModel.create(Late(talkers=[], endless=True)).conversation(*ASKED).ask(ignore)
-    )
+    call = ask(Late(talkers=[], endless=True))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     begin.set()
     await until(
-        lambda: (
-            not any(thread.name == "rlm-model" for thread in set(threading.enumerate()) - before)
-        )
+        lambda: "rlm-model" not in {each.name for each in set(threading.enumerate()) - before}
     )
 
 
@@ -166,23 +173,16 @@ async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
     assert {one.text, two.text} == {"0 ", "1 "}
     assert (await second.ask(ignore)).text == two.text
     assert (await first.ask(ignore)).text == one.text
-    assert (await third.ask(ignore)).text == two.text, "the one that was used least lately"
+    assert (await third.ask(ignore)).text == two.text, "the longest unused"
     first.ended = True
-    assert (await model.conversation(*ASKED).ask(ignore)).text == one.text, (
-        "one that nobody comes back to"
-    )
+    fourth = await model.conversation(*ASKED).ask(ignore)
+    assert fourth.text == one.text, "one whose conversation has ended"
     assert len(talkers) == 2
 
 
 async def test_each_conversation_replays_its_file_separately() -> None:
-    replay = ChatReplay(
-        lines=[
-            ReplayLine("first"),
-            ReplayLine("second"),
-        ],
-        source="file",
-    )
-    model = ChatModel.create(replay)
+    lines = [ReplayLine("first"), ReplayLine("second")]
+    model = ChatModel.create(ChatReplay(lines=lines, source="file"))
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
     texts = [(await conversation.ask(ignore)).text for conversation in (one, two, one, two)]
     assert texts == ["first", "first", "second", "second"]
@@ -193,11 +193,9 @@ async def test_each_conversation_replays_its_file_separately() -> None:
 async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
     class Retried(ScriptedModel):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-            yield ChatGenerationChunk(message=AIMessageChunk(content="Hello fr"))
-            yield ChatGenerationChunk(
-                message=AIMessageChunk(content="", response_metadata=RESTARTED)
-            )
-            yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
+            yield chunk("Hello fr")
+            yield chunk("", response_metadata=RESTARTED)
+            yield chunk("Hello from here.")
 
     tokens: list[str | None] = []
     conversation = ChatModel.create(Retried(reply=lambda messages: "")).conversation(*ASKED)
@@ -210,7 +208,7 @@ async def test_failed_call_counts_the_reported_usage() -> None:
     class Failing(Talker):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
-            yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=usage))  # type: ignore[arg-type]
+            yield chunk("", usage_metadata=usage)
             raise ModelError("It is tired.")
 
     conversation = ChatModel.create(Failing(talkers=[])).conversation(*ASKED)
@@ -222,20 +220,16 @@ async def test_failed_call_counts_the_reported_usage() -> None:
 
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
 async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> None:
-    class QuitFlow(Talker):
-        def _stream(
-            self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any
-        ) -> Iterator[ChatGenerationChunk]:
+    class Exiting(Talker):
+        def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             raise ending
 
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
-            await ChatModel.create(QuitFlow(talkers=[])).conversation(*ASKED).ask(ignore)
+            await ask(Exiting(talkers=[]))
 
 
-def test_cli_has_few_processes_with_one_conversation_each(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cli_has_few_processes_with_one_conversation_each() -> None:
     model = ChatModel.create(ChatClaudeCLI(model="opus", max_tokens=77))
     assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
     instance = model.lease(model.conversation(*ASKED)).llm
@@ -248,7 +242,7 @@ def test_known_prices_are_used() -> None:
     demo, claude, other = (
         ChatModel.create("demo"),
         ChatModel.create("claude:claude-sonnet-4-5"),
-        ChatModel.create(Threaded(go_on=_set())),
+        ChatModel.create(Threaded(may_continue=None)),
     )
     assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
     assert claude.priced
@@ -256,13 +250,7 @@ def test_known_prices_are_used() -> None:
     assert not other.priced
 
 
-def _set() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
-
-
-# How many calls run at a time, and what happens when a service is busy.
+# How many calls run at a time, and pauses while a service is busy.
 
 
 @pytest.fixture(autouse=True)
@@ -287,19 +275,15 @@ def ignore_wait(seconds: float) -> None: ...
 
 
 async def test_concurrency_is_limited_and_first_come_first_served() -> None:
-    counter, plan, gate = Counter(), Gate(5), Gate(3)
-    done = await asyncio.gather(
-        *(run_scheduled(plan, gate, counter, ignore_wait) for _ in range(30))
-    )
+    counter, everyone, gate = Counter(), Gate(5), Gate(3)
+    calls = [run_scheduled(everyone, gate, counter, ignore_wait) for _ in range(30)]
+    assert await asyncio.gather(*calls) == list(range(1, 31))
     assert counter.most == 3
-    assert done == list(range(1, 31))
 
 
 async def test_global_limit_covers_all_models() -> None:
-    counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
-    await asyncio.gather(
-        *(run_scheduled(plan, gates[number % 2], counter, ignore_wait) for number in range(40))
-    )
+    counter, everyone, gates = Counter(), Gate(5), [Gate(4), Gate(4)] * 20
+    await asyncio.gather(*(run_scheduled(everyone, gate, counter, ignore_wait) for gate in gates))
     assert counter.most == 5
 
 
@@ -321,7 +305,7 @@ async def test_cancelled_waiters_leave_no_gap() -> None:
 
 
 async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
-    counter, plan, gate = Counter(), Gate(16), Gate(16)
+    counter, everyone, gate = Counter(), Gate(16), Gate(16)
     pauses: list[float] = []
     failures = 16
     running: list[int] = []
@@ -335,19 +319,18 @@ async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
         running.append(counter.running + 1)
         return await counter()
 
-    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(40)))
-    assert counter.done == 40
-    assert len(pauses) == 16
-    assert max(running[:16]) < 16, "after an overload fewer run at a time"
+    await asyncio.gather(*(run_scheduled(everyone, gate, call, pauses.append) for _ in range(40)))
+    assert (counter.done, len(pauses)) == (40, 16)
+    assert max(running[:16]) < 16, "fewer run at a time after an overload"
     counter.most = 0
-    await asyncio.gather(*(run_scheduled(plan, gate, call, pauses.append) for _ in range(80)))
-    assert counter.most == 16, "and as many as before when it works"
+    await asyncio.gather(*(run_scheduled(everyone, gate, call, pauses.append) for _ in range(80)))
+    assert counter.most == 16, "as many as before once calls succeed"
 
 
 async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
     gate = Gate(4)
     assert gate.overloaded() == 0.02
-    assert gate.overloaded() == 0.02, "one overload, told by two calls"
+    assert gate.overloaded() == 0.02, "one overload, reported by two calls"
     await asyncio.sleep(0.03)
     assert gate.overloaded() == 0.04
     await asyncio.sleep(0.05)
@@ -359,37 +342,19 @@ async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
 
 def test_busy_service_is_recognised_by_its_exception() -> None:
     class HttpError(Exception):
-        def __init__(self, status: int, **headers: str) -> None:
+        def __init__(self, status: int, wait: str = "") -> None:
             self.status_code = status
-            self.response = SimpleNamespace(
-                status_code=status,
-                headers={name.replace("_", "-"): value for name, value in headers.items()},
-            )
+            self.response = SimpleNamespace(status_code=status, headers={"retry-after": wait})
 
-    assert [is_busy(HttpError(status)) for status in (429, 503, 529, 400, 401)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    statuses = (429, 503, 529, 400, 401)
+    assert [status for status in statuses if is_busy(HttpError(status))] == [429, 503, 529]
     assert is_busy(ModelBusy("…"))
     assert not is_busy(ModelError("…"))
-    assert [
-        retry_after(error)
-        for error in (
-            HttpError(429, retry_after="12"),
-            HttpError(429, retry_after="soon"),
-            ValueError(),
-        )
-    ] == [
-        12.0,
-        0.0,
-        0.0,
-    ]
+    errors = (HttpError(429, "12"), HttpError(429, "soon"), ValueError())
+    assert [retry_after(error) for error in errors] == [12.0, 0.0, 0.0]
 
 
-# A model that fails late loses nothing: what was found comes back, marked as partial.
+# When a model fails late, the search returns its findings, marked as partial.
 
 FAILURES = [
     ContextTooLong("It is too long."),
@@ -403,70 +368,68 @@ async def look(seat: Seat) -> None:
     seat.print("the culprit is line 17")
 
 
-async def ask(seat: Seat) -> None:
-    seat.names["kept"] = await seat.rlm("part", *seat.partition(3))
+async def ask_parts(seat: Seat) -> None:
+    await seat.rlm("part", *seat.partition(3))
 
 
-TURNS = {"look": look, "ask": ask}
+TURNS = (look, ask_parts)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
 def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Exception) -> None:
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         if query_of(messages) == "part":
             return "it was the disk"
-        replies = sum(message.type == "ai" for message in messages)
-        if replies < 2 and LAST_CALL not in str(messages[-1].content):
-            return code("look" if replies == 0 else "ask")
+        answers = count_answers(messages)
+        if answers < 2 and not is_last_call(messages):
+            return code("ask_parts" if answers else "look")
         raise failure
 
-    found = bench.run(reply, TURNS, max_depth=1)
+    found = bench.run(reply, *TURNS, max_depth=1)
     assert found.state == "partial"
     assert found.text.startswith("The search ended before it had an answer. ")
     assert "culprit is line 17" in found.text
-    assert "part (part 3 of 3): it was the disk" in found.text, (
-        "what its code got and never printed"
-    )
+    assert "part (part 3 of 3): it was the disk" in found.text, "received, but never printed"
 
 
 def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
-    requests: list[Sequence[BaseMessage]] = []
+    requests: list[Messages] = []
 
-    def reply(messages: Sequence[BaseMessage]) -> str:
+    def reply(messages: Messages) -> str:
         requests.append(list(messages))
         if len(messages) > 4:
             raise ContextTooLong("It is too long.")
-        return "it was line 17" if LAST_CALL in str(messages[-1].content) else code("look")
+        return "it was line 17" if is_last_call(messages) else code("look")
 
-    found = bench.run(reply, TURNS)
+    found = bench.run(reply, *TURNS)
     assert (found.text, found.state) == ("it was line 17", "partial")
     assert [message.type for message in requests[-1]] == ["system", "human", "human"]
     assert "culprit is line 17" in str(requests[-1][-1].content)
 
 
 def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        if LAST_CALL not in str(messages[-1].content):
+    def reply(messages: Messages) -> str:
+        if not is_last_call(messages):
             return code("look")
         if len(messages) > 3:
             raise ContextTooLong("It is too long.")
         return "it was line 17"
 
-    found = bench.run(reply, TURNS, max_turns=2)
+    found = bench.run(reply, *TURNS, max_turns=2)
     assert (found.text, found.state) == ("it was line 17", "partial")
 
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: bool) -> None:
-    async def reply(messages: Sequence[BaseMessage]) -> str:
-        if LAST_CALL not in str(messages[-1].content) and len(messages) < 3:
+    async def reply(messages: Messages) -> str:
+        if not is_last_call(messages) and len(messages) < 3:
             return code("look")
         if busy:
             raise ModelBusy("It is busy.", 1_000)
         await asyncio.Event().wait()
         return ""
 
-    found = bench.run(reply, TURNS, max_seconds=0.5)
+    found = bench.run(reply, *TURNS, max_seconds=0.5)
     assert found.state == "partial"
     assert "The time for the search is up." in found.text
     assert "culprit is line 17" in found.text
@@ -477,17 +440,17 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
 ) -> None:
     last: list[str] = []
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
-        if LAST_CALL in str(messages[-1].content):
+    async def reply(messages: Messages) -> str:
+        if is_last_call(messages):
             last.append(str(messages[-1].content))
             return "most of it"
         if query_of(messages) == "what?":
-            return code("ask")
+            return code("ask_parts")
         if "line 999" in str(messages[-1].content):
             await asyncio.Event().wait()
         return "it was the disk"
 
-    found = bench.run(reply, TURNS, max_seconds=0.5, max_depth=1)
+    found = bench.run(reply, *TURNS, max_seconds=0.5, max_depth=1)
     assert (found.text, found.state) == ("most of it", "partial")
     assert "part (part 1 of 3): it was the disk" in last[0]
     assert "part 3 of 3" not in last[0]
@@ -495,13 +458,11 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
 
 def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
     class Breaking(ScriptedModel):
-        async def _astream(
-            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-        ) -> AsyncIterator[ChatGenerationChunk]:
-            yield ChatGenerationChunk(message=AIMessageChunk(content="It began at noon "))
+        async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+            yield chunk("It began at noon ")
             raise ValueError("the line went dead")
 
-    found = bench.search({}).run("what?", TEXT, model=Breaking(reply=None), limits=Limits())
+    found = bench.run(Breaking(reply=None), max_depth=0)
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE))
     assert guessed["estimated"]
     assert guessed["cost"] > 0
@@ -516,7 +477,7 @@ def test_findings_are_bounded_and_note_what_is_missing() -> None:
     found = Findings()
     assert not found
     for number in range(1_000):
-        found.add_output(f"output {number} " + "x" * 1_000)
+        found.printed.add(f"output {number} " + "x" * 1_000)
         found.add_answer("q" * 90_000, number, 1_000, "a" * 90_000)
     assert found
     assert len(found.as_answer("")) < 2 * MOST + 1_000
@@ -538,7 +499,7 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
         await asyncio.sleep(0)
         raise error
 
-    async def reply(messages: Sequence[BaseMessage]) -> str:
+    async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("answer")
         return await (asyncio.ensure_future(leave()) if apart else leave())
@@ -546,15 +507,11 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
     async def answer(seat: Seat) -> None:
         seat.final((await seat.rlm("part", "a text"))[0])
 
-    running = bench.start(reply, {"answer": answer}, max_depth=1)
-    assert (
-        running.result(60).text
-        == f"[failed: The model could not answer: {type(error).__name__} {error}".rstrip() + ".]"
-    )
-    assert (
-        bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here")).text
-        == "here"
-    )
+    found = bench.start(reply, answer, max_depth=1).result(60)
+    why = f"The model could not answer: {type(error).__name__} {error}".rstrip()
+    assert found.text == f"[failed: {why}.]"
+    again = bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here"))
+    assert again.text == "here"
     assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"
 
 

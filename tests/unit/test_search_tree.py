@@ -1,4 +1,4 @@
-"""Events of a search: folded into a tree, on disk and back, and the spans of its text."""
+"""Events of a search, folded into a tree and written to a log; merged spans."""
 
 from __future__ import annotations
 
@@ -88,14 +88,8 @@ def test_running_search_is_shown() -> None:
     root = tree.root
     assert root is not None
     assert (root.state, root.alive, tree.depth) == ("running", 6, 2)
-    assert [child.state for child in root.children[:6]] == [
-        "done",
-        "done",
-        "done",
-        "waiting",
-        "running",
-        "error",
-    ]
+    states = [child.state for child in root.children[:6]]
+    assert states == ["done", "done", "done", "waiting", "running", "error"]
     assert tree.nodes["1.5.2"].last_line == 'print(*grep("deploy|migrat'
     assert tree.nodes["1.9"].back_off is not None
     assert root.used == tree.used
@@ -116,13 +110,8 @@ def test_fan_out_is_confirmed_and_counted() -> None:
     assert (node.id, batch.calls, batch.usd) == ("1.7", 200, 0.68)
     tree = folded(wide())
     assert not tree.questions
-    counted = tree.nodes["1.7"].batches["b2"]
-    assert [counted.count(state) for state in ("done", "error", "thinking", "waiting")] == [
-        177,
-        3,
-        12,
-        8,
-    ]
+    count = tree.nodes["1.7"].batches["b2"].count
+    assert [count(state) for state in ("done", "error", "thinking", "waiting")] == [177, 3, 12, 8]
 
 
 def test_parts_not_yet_started_are_waiting() -> None:
@@ -189,9 +178,8 @@ def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
 
 
 def test_event_of_a_newer_version_is_ignored() -> None:
-    assert (
-        decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
-    )
+    attrs = {"tree": "t1", "node": "1", "event": "unknown"}
+    assert decode(tags.RLM_CALL, "", attrs, 1.0) is None
 
 
 def test_memory_of_finished_turns_is_bounded() -> None:
@@ -238,13 +226,8 @@ def test_restarted_answer_is_shown_once() -> None:
     trees = Trees()
     trees.fold([scribe.begin("1", "q"), *scribe.thinks("1", 1)])
     about = {"tree": "t1", "node": "1", "turn": 1}
-    trees.fold(
-        [
-            made(tags.RLM_CHAT_STREAM, "Hello fr", about),
-            made(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True}),
-        ]
-    )
-    trees.fold([made(tags.RLM_CHAT_STREAM, "Hello", about)])
+    for words, fresh in (("Hello fr", False), ("", True), ("Hello", False)):
+        trees.fold([made(tags.RLM_CHAT_STREAM, words, {**about, "fresh": fresh})])
     (root,) = next(iter(trees)).roots
     assert root.turns[0].words == "Hello"
 
@@ -267,24 +250,6 @@ def test_only_the_newest_finished_trees_are_retained() -> None:
     assert next(iter(trees)).id == f"t{TREES + 9}"
 
 
-def a_story(bench: Bench) -> list[Record]:
-    async def halves(seat: Seat) -> None:
-        seat.print("Zeichen: ä 🌙 \ud800")
-        seat.final("|".join(await seat.rlm("half", *seat.partition(2))), (0, 5))
-
-    bench.run(replies({"what?": code("halves"), "half": "read"}), {"halves": halves}, max_depth=1)
-    return bench.story
-
-
-def written(path: Path, records: list[Record]) -> Path:
-    log = Log(path)
-    for record in records:
-        log.write(record)
-    log.close()
-    log.write(records[0])  # too late, and no error
-    return path
-
-
 def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text("what the search is about\n")
@@ -296,9 +261,19 @@ def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
-    story = a_story(bench)
-    path = written(tmp_path / "log.jsonl", story)
-    assert read_log(path) == [record for record in story if record.tag != tags.RLM_CHAT_STREAM]
+    async def halves(seat: Seat) -> None:
+        seat.print("Zeichen: ä 🌙 \ud800")
+        seat.final("|".join(await seat.rlm("half", *seat.partition(2))), (0, 5))
+
+    bench.run(replies({"what?": code("halves"), "half": "read"}), halves, max_depth=1)
+    path = tmp_path / "log.jsonl"
+    log = Log(path)
+    for record in bench.story:
+        log.write(record)
+    log.close()
+    log.write(bench.story[0])  # too late, and no error
+    written = [record for record in bench.story if record.tag != tags.RLM_CHAT_STREAM]
+    assert read_log(path) == written
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

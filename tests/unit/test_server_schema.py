@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import mcp_types as types
@@ -18,8 +19,8 @@ from mahtab_tui.servers.schema import (
     result_parts,
     with_required,
 )
+from mahtab_tui.worker import servers
 from mahtab_tui.worker.frames import FrameError, check_bare
-from mahtab_tui.worker.servers import make_objects
 
 
 def described(schema: Any, description: str = "Words.") -> ToolSignature:
@@ -27,12 +28,9 @@ def described(schema: Any, description: str = "Words.") -> ToolSignature:
 
 
 def made(tool: ToolSignature) -> Any:
-    from mahtab_tui.worker.servers import _function
-
-    server = make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
-    return _function(
-        server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
-    )
+    server = servers.make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
+    parameters = [each._asdict() for each in tool.parameters]
+    return servers._function(server, {**tool._asdict(), "parameters": parameters})
 
 
 @pytest.mark.parametrize(
@@ -68,14 +66,10 @@ def test_signature_is_built_from_the_schema() -> None:
         "required": ["query"],
     }
     tool = described(schema, "Search.\nMore words.")
-    assert (
-        tool.written
-        == "(query: str, *, per_page: int = 30, labels: list[str] = ..., sort: str | None = ..., from_: object = ...)"
-    )
-    assert (
-        tool.doc
-        == "Search.\nMore words.\n\nper_page: How many at once.\nsort: One of 'new', 'old'."
-    )
+    more = "labels: list[str] = ..., sort: str | None = ..., from_: object = ..."
+    assert tool.written == f"(query: str, *, per_page: int = 30, {more})"
+    arguments = "per_page: How many at once.\nsort: One of 'new', 'old'."
+    assert tool.doc == f"Search.\nMore words.\n\n{arguments}"
     assert tool.summary == "Search."
     assert {each.name: each.wire for each in tool.parameters}["per_page"] == "per-page"
     assert made(tool).__doc__ == tool.doc
@@ -105,17 +99,7 @@ HOSTILE: list[Any] = [
     {
         "properties": {
             name: {}
-            for name in (
-                "self",
-                "__call__",
-                "__others__",
-                "print",
-                "None",
-                "a b",
-                "a_b",
-                "\n",
-                "def",
-            )
+            for name in ["a b", "\n", *"self __call__ __others__ print None a_b def".split()]
         }
     },
     {"properties": {f"argument{number}": {} for number in range(5_000)}},
@@ -138,26 +122,26 @@ def test_no_schema_raises(schema: Any) -> None:
 
 
 def test_slow_pattern_is_left_to_the_server() -> None:
+    def check(value: str, schema: dict[str, Any]) -> None:
+        check_arguments({"a": value}, {"properties": {"a": schema}})
+
     for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
         with suppress(ArgumentsError):
-            check_arguments(
-                {"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}}
-            )
-    check_arguments({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
-    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(x+x+)+y"}
-    check_arguments({"a": "x" * 3_000}, {"properties": {"a": inner}})
+            check("ab" + "a" * 5_000 + "!", {"pattern": pattern})
+    slow = {"pattern": "(x+x+)+y"}
+    check("x" * 3_000, slow)
+    check("x" * 3_000, {"$schema": "http://json-schema.org/draft-07/schema#", **slow})
     check_arguments({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
 
 
-def test_endlessly_branching_schema_is_left_to_the_server() -> None:
+def test_branching_schema_is_left_to_the_server() -> None:
     branching: dict[str, Any] = {
         "$defs": {
             "n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9},
             "m": {"anyOf": [{"type": "null"}] * 9},
         }
     }
-    names = [f"d{number}" for number in range(20)]
-    for name, following in zip(names, [*names[1:], "m"], strict=True):
+    for name, following in pairwise([*(f"d{number}" for number in range(20)), "m"]):
         branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
     check_arguments({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
 
@@ -192,31 +176,27 @@ def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> No
     assert str(raised.value) == sentence
 
 
-def test_undescribed_required_argument_can_be_passed() -> None:
-    schema = with_required(
-        {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
-    )
-    assert described(schema).written == "(b: object, *, a: object = ...)"
-    check_arguments({"b": 1}, schema)
+def test_undescribed_argument_can_be_passed() -> None:
+    schema = {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
+    complete = with_required(schema)
+    assert described(complete).written == "(b: object, *, a: object = ...)"
+    check_arguments({"b": 1}, complete)
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
-def test_arguments_described_by_a_reference_can_be_passed(word: str) -> None:
-    assert (
-        described({"properties": {"a": {}}, word: {}}).written
-        == "(*, a: object = ..., **arguments)"
-    )
+def test_arguments_of_a_reference_can_be_passed(word: str) -> None:
+    tool = described({"properties": {"a": {}}, word: {}})
+    assert tool.written == "(*, a: object = ..., **arguments)"
 
 
 def test_slow_json_in_a_text_stays_a_text() -> None:
-    long, short = f"[{'[1],' * 600_000}1]", "[[1],1]"
-    result = types.CallToolResult(
-        content=[types.TextContent(type="text", text=text) for text in (long, short)]
-    )
-    assert [part["kind"] for part in result_parts(result, None)] == ["text", "json"]
+    texts = [f"[{'[1],' * 600_000}1]", "[[1],1]"]
+    content: Any = [types.TextContent(type="text", text=text) for text in texts]
+    parts = result_parts(types.CallToolResult(content=content), None)
+    assert [part["kind"] for part in parts] == ["text", "json"]
 
 
-def test_texts_of_a_message_count_little_and_its_structure_counts_fully() -> None:
+def test_only_message_structure_is_limited() -> None:
     check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
     with pytest.raises(FrameError):
         check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)

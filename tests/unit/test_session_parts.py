@@ -37,28 +37,25 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 from mahtab_tui.tui.open import _read_sessions
+from tests.unit.sqlite_sessions import HOLD
 
 # Leftovers of programs that were killed are removed; files in use are not.
-
-HOLDS = "import sys, time; from mahtab_tui.store.database import lock_session; lock = lock_session('other'); print('held', flush=True); time.sleep(1000)"
 
 
 def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
     mine = lock_session("mine")
     assert mine is not None
     with (
-        subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other,
+        subprocess.Popen([sys.executable, "-c", HOLD, "other"], stdout=subprocess.PIPE) as other,
         socket.socket(socket.AF_UNIX) as gone,
     ):
         assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+        assert other.stdout.readline() == b"locked\n"
         gone.bind(str(share_folder() / "1.sock"))
         locks = home / ".mahtab" / "open"
         remove_leftovers()
-        assert sorted(path.name for path in locks.iterdir()) == [
-            "session-mine.lock",
-            "session-other.lock",
-        ]
+        names = sorted(path.name for path in locks.iterdir())
+        assert names == ["session-mine.lock", "session-other.lock"]
         assert list(share_folder().iterdir()) == []
         other.kill()
     remove_leftovers()
@@ -84,16 +81,12 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     session.close()
 
 
-# Known contents of a kernel that has waited, from the records of its session.
+# Variables of a reattached kernel, from the records of its session.
 
 
 def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:
-    return Namespace(
-        cell=cell,
-        party=party,
-        changes=tuple(Change(name, kind) for name, kind in changes),
-        fresh=fresh,
-    )
+    made = tuple(Change(*change) for change in changes)
+    return Namespace(cell=cell, party=party, changes=made, fresh=fresh)
 
 
 def test_last_cell_that_bound_a_name_is_its_author() -> None:
@@ -102,23 +95,20 @@ def test_last_cell_that_bound_a_name_is_its_author() -> None:
     assert last_changes([first, second]) == {"a": second, "b": first}
 
 
-def test_names_of_an_earlier_kernel_or_without_a_cell_have_no_author() -> None:
+def test_names_of_an_earlier_kernel_have_no_author_unless_it_was_only_detached() -> None:
     old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
     assert last_changes([old, start]) == {}
     assert last_changes([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
-
-
-def test_detaching_from_the_kernel_does_not_lose_the_names() -> None:
-    made, left = record(1, "you", ("a", "added")), record(1, "you", fresh=True)
-    assert last_changes([made, left]) == {"a": made}
-    assert last_changes([made, left, record(2, "you", ("b", "added"))]).keys() == {"b"}
+    detached = record(1, "you", fresh=True)
+    assert last_changes([old, detached]) == {"a": old}
+    assert last_changes([old, detached, record(2, "you", ("b", "added"))]).keys() == {"b"}
 
 
 # Output of a cell whose kernel ended without a screen, as a record of its session.
 
 
 def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Record], list[Record]]:
-    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended."""
+    """Resume twice a session whose screen was killed in a cell and whose kernel then ended."""
     store, _, _ = new_store(project)
     store.append(started)
     store.partial("cell", UserReplOut("beg", cell=3, cut=True, time=time.time()))
@@ -143,21 +133,17 @@ def outputs(records: list[Record]) -> list[ReplOut]:
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("by_user", [True, False])
 def test_full_output_replaces_the_stored_part(project: Path, by_user: bool) -> None:
-    started = (UserReplIn if by_user else AssistantReplIn)(
-        "work()", cell=3, party="you", time=time.time()
-    )
-    _, first, second = resumed(project, started, "my key is hunter22\nend")
-    for records in (first, second):
+    begin = UserReplIn if by_user else AssistantReplIn
+    started = begin("work()", cell=3, party="you", time=time.time())
+    for records in resumed(project, started, "my key is hunter22\nend")[1:]:
         (output,) = outputs(records)
         assert isinstance(output, UserReplOut if by_user else AssistantReplOut)
         assert "hunter22" not in output.text
         assert output.text.startswith("begun")
         assert output.text.endswith("\nend")
         assert (output.cell, output.status, output.cut) == (3, "died", False)
-        assert (
-            next(record.text for record in records if isinstance(record, Notice))
-            == "The kernel ended in cell 3 while no screen was open."
-        )
+        notice = next(record.text for record in records if isinstance(record, Notice))
+        assert notice == "The kernel ended in cell 3 while no screen was open."
     assert list(sockets_folder().iterdir()) == []
 
 
@@ -170,9 +156,8 @@ def test_output_of_an_unknown_cell_is_dropped(project: Path) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
-    session, _, _ = resumed(
-        project, UserReplIn("work()", cell=3, party="you", time=time.time()), ""
-    )
+    started = UserReplIn("work()", cell=3, party="you", time=time.time())
+    session, _, _ = resumed(project, started, "")
     save_last_output(session, "def", 9, [b"more"])
     remove_session(find_session(session, None))
     assert list(sockets_folder().iterdir()) == []

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
 from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import emit, made
@@ -45,9 +48,7 @@ def texts(feed: Feed) -> list[str]:
     return [record.text for record in list(feed.queue) if record is not None]
 
 
-def test_watcher_gets_the_past_without_streams_and_then_everything_new(
-    log: logging.Logger,
-) -> None:
+def test_watcher_gets_the_past_without_streams_and_then_everything_new(log: logging.Logger) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
     emit(log, tags.USER_REPL_OUT, "whole", cell=1)
@@ -106,16 +107,14 @@ PAST = [
 
 
 @pytest.mark.parametrize("same_kernel", [False, True])
-def test_past_of_a_resumed_session_has_no_running_entries(
-    same_kernel: bool,
-) -> None:
+def test_past_of_a_resumed_session_has_no_running_entries(same_kernel: bool) -> None:
     feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
     seen = [record for record in feed.queue if record is not None]
     ended = [record.cell for record in seen if isinstance(record, ReplOut)]
     assert ended == ([1] if same_kernel else [1, 2])
     assert [record.text for record in seen if isinstance(record, ReplIn)] == ["first", "second"]
     assert not any(isinstance(record, Input) for record in seen)
-    assert isinstance(seen[-1], Namespace), "variables of an earlier kernel are forgotten"
+    assert isinstance(seen[-1], Namespace), "variables of an earlier kernel are dropped"
     assert seen[-1].fresh
     assert list(past_for_watchers([], same_kernel=False)) == []
 
@@ -144,17 +143,22 @@ def test_slow_watcher_misses_records_and_blocks_nobody(
     assert texts(feed) == ["0", "1"]
 
 
-# Other agents' cells in the transcript, in the queue and in what the model is told.
+# Other agents' cells in the transcript, in the queue and in the model's prompt.
 
 ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}
 
 
-def guests_of(log: logging.Logger) -> JoinedAgents:
-    return JoinedAgents(
-        log,
-        UserRequests(),
-        SessionInfo(log, load_settings(model="claude"), "moon", "claude"),
-    )
+@pytest.fixture
+def bus() -> Iterator[logging.Logger]:
+    log, _ = setup_logging(None)
+    yield log
+    close_logging(log)
+
+
+def joined_agents(log: logging.Logger) -> JoinedAgents:
+    info = SessionInfo(log, load_settings(model="claude"), "moon", "claude")
+    parts: Any = SimpleNamespace(log=log, approvals=UserRequests(), info=info)
+    return JoinedAgents(parts)
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -168,40 +172,25 @@ def cells(transcript: Transcript) -> list[Cell]:
 def test_waiting_code_and_running_code_share_one_entry() -> None:
     transcript = Transcript(since=0)
     transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
-    (waiting,) = cells(transcript)
-    assert (waiting.approval, waiting.author, waiting.agent_index, waiting.code) == (
-        "waiting",
-        "codex",
-        2,
-        "x = 1",
-    )
+    (cell,) = cells(transcript)
+    assert (cell.approval, cell.author, cell.agent_index) == ("waiting", "codex", 2)
+    assert cell.code == "x = 1"
     transcript.fold([made(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
     transcript.fold(
         [
             record(tags.APPROVAL, "x = 2", state="edited"),
             record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7),
+            record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[]),
         ]
     )
-    transcript.fold(
-        [record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])]
-    )
-    assert cells(transcript) == [waiting]
-    assert (waiting.approval, waiting.code, waiting.number, waiting.status) == (
-        "",
-        "x = 2",
-        7,
-        "ok",
-    )
+    assert cells(transcript) == [cell]
+    assert (cell.approval, cell.code, cell.number, cell.status) == ("", "x = 2", 7, "ok")
 
 
 def test_declined_code_stays_in_the_transcript_with_its_reason() -> None:
     transcript = Transcript(since=0)
-    transcript.fold(
-        [
-            record(tags.APPROVAL, "x = 1", state="waiting"),
-            record(tags.APPROVAL, "x = 1", state="skipped", reason="not now"),
-        ]
-    )
+    waiting = record(tags.APPROVAL, "x = 1", state="waiting")
+    transcript.fold([waiting, waiting.changed(state="skipped", reason="not now")])
     (declined,) = cells(transcript)
     assert (declined.approval, declined.reason) == ("skipped", "not now")
 
@@ -217,73 +206,51 @@ def test_model_sees_code_of_other_agents_but_not_its_own_again() -> None:
     assert "its_own" not in context
 
 
-def test_each_agent_has_its_own_name_and_colour() -> None:
-    log, _ = setup_logging(None)
-    try:
-        guests = guests_of(log)
-        joined = [
-            guests.join(name, lambda text: None, None)
-            for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")
-        ]
-        assert [guest.name for guest in joined] == [
-            "claude-code",
-            "claude-code-2",
-            "you-2",
-            "agent",
-            "agent-2",
-            "claude-2",
-        ]
-        assert [guest.colour for guest in joined] == [0, 1, 2, 3, 0, 1]
-    finally:
-        close_logging(log)
+def test_each_agent_has_its_own_name_and_colour(bus: logging.Logger) -> None:
+    agents = joined_agents(bus)
+    joined = [
+        agents.join(name, lambda text: None, None)
+        for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")
+    ]
+    assert [(agent.name, agent.colour) for agent in joined] == [
+        *(("claude-code", 0), ("claude-code-2", 1), ("you-2", 2), ("agent", 3)),
+        *(("agent-2", 0), ("claude-2", 1)),
+    ]
 
 
-def test_unresponsive_agent_is_disconnected_without_waiting() -> None:
-    log, _ = setup_logging(None)
+def test_unresponsive_agent_is_disconnected_without_waiting(bus: logging.Logger) -> None:
     read = threading.Event()
+    agents = joined_agents(bus)
+    agents.join("codex", lambda text: [read.wait()].clear(), None)
     try:
-        guests = guests_of(log)
-        guests.join("codex", lambda text: [read.wait()].clear(), None)
-        assert guests.disconnect("codex") == "Disconnected codex."
+        assert agents.disconnect("codex") == "Disconnected codex."
     finally:
         read.set()
-        close_logging(log)
 
 
-def test_user_inputs_queue_before_those_of_agents() -> None:
-    log, _ = setup_logging(None)
-    try:
-        inbox = Inbox(log)
-        withdrawn: list[str] = []
-        first, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: withdrawn.append("a"))
-        inbox.put("python", "mine")
-        _, before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
-        inbox.put("python", "mine too")
-        assert before == 2
-        assert inbox.cancel(first) is not None
-        assert withdrawn == ["a"]
-        items = [inbox.next_item("python") for _ in range(3)]
-        assert [item and item.text for item in items] == ["mine", "mine too", "b"]
-    finally:
-        close_logging(log)
+def test_user_inputs_queue_before_those_of_agents(bus: logging.Logger) -> None:
+    inbox = Inbox(bus)
+    withdrawn: list[str] = []
+    first, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: withdrawn.append("a"))
+    inbox.put("python", "mine")
+    _, before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
+    inbox.put("python", "mine too")
+    assert before == 2
+    assert inbox.cancel(first) is not None
+    assert withdrawn == ["a"]
+    items = [inbox.next_item("python") for _ in range(3)]
+    assert [item and item.text for item in items] == ["mine", "mine too", "b"]
 
 
 def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project: Path) -> None:
     session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     try:
-        guest = session.joined_agents.join("codex", lambda text: None, None)
-        ran: Future[str] = Future()
-        shown = threading.Event()
-        call, request = (
-            AgentCall(guest, lambda frame: shown.set()),
-            session.joined_agents.new_call(),
+        agents, ran, shown = session.joined_agents, Future[str](), threading.Event()
+        agent, request = agents.join("codex", lambda text: None, None), agents.new_call()
+        call = AgentCall(agent, lambda frame: shown.set())
+        start_thread(
+            "agent", lambda: ran.set_result(agents.request_approval(call, request, "x = 1"))
         )
-        threading.Thread(
-            target=lambda: ran.set_result(
-                session.joined_agents.request_approval(call, request, "x = 1")
-            ),
-            daemon=True,
-        ).start()
         assert shown.wait(60)
         session.agent.interrupt()
         assert session.approvals.answer(request, Decision("run"))

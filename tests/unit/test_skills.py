@@ -1,4 +1,4 @@
-"""Skills: where they are found, and what is said of broken ones."""
+"""Skills: where they are found, which are trusted, and the errors of broken ones."""
 
 from __future__ import annotations
 
@@ -34,31 +34,30 @@ def load(*folders: Path | ProjectFolder) -> tuple[dict[str, Skill], list[str]]:
     return {skill.name: skill for skill in loader.load_all()}, list(loader.problems)
 
 
+def load_project(project: Path) -> tuple[dict[str, Skill], list[str]]:
+    return load(*skill_folders(project))
+
+
 def test_the_bundled_skills_load(project: Path) -> None:
-    skills, problems = load(*skill_folders(project))
+    skills, problems = load_project(project)
     assert skills.keys() == BUNDLED
     assert not problems
 
 
 def test_later_skill_folder_overrides_earlier_ones(project: Path, home: Path) -> None:
     named = project / "named", project / "named-last"
-    skill_dirs = [
-        project / ".mahtab" / "skills",
-        project / ".claude" / "skills",
-        home / ".mahtab" / "skills",
-        *named,
-    ]
-    for number, skill_dir in enumerate(skill_dirs):
-        write_skill(skill_dir, "debug", content=f"Of place {number}.")
+    skill_dirs = (project / ".mahtab/skills", project / ".claude/skills", home / ".mahtab/skills")
+    for skill_dir in (*skill_dirs, *named):
+        write_skill(skill_dir, "debug", content=f"Of {skill_dir}.")
         trust_skills(project)
         folders = skill_folders(project, [folder for folder in named if folder.is_dir()])
-        assert load(*folders)[0]["debug"].content == f"Of place {number}."
+        assert load(*folders)[0]["debug"].content == f"Of {skill_dir}."
 
 
 def test_projects_skills_folder_is_the_default(project: Path) -> None:
     write_skill(project / "skills", "ours")
     trust_skills(project)
-    assert "ours" in load(*skill_folders(project))[0]
+    assert "ours" in load_project(project)[0]
     assert "ours" not in load(*skill_folders(project, [project / "others"]))[0]
 
 
@@ -79,7 +78,7 @@ def test_project_skill_linked_outside_the_project_is_refused_with_details(
     link = project / folder / name
     link.parent.mkdir(parents=True)
     link.symlink_to(secret.parent if name == "folder" else secret)
-    skills, [problem] = load(*skill_folders(project))
+    skills, [problem] = load_project(project)
     assert skills.keys() == BUNDLED
     assert str(link) in problem
     assert f"a link leads out of the project, to {secret}" in problem
@@ -92,12 +91,10 @@ def test_project_skill_folder_linked_outside_the_project_is_refused(
     (elsewhere / "note.md").write_text("A private word.")
     (project / folder).parent.mkdir(exist_ok=True)
     (project / folder).symlink_to(elsewhere)
-    skills, [problem] = load(*skill_folders(project))
+    skills, [problem] = load_project(project)
     assert skills.keys() == BUNDLED
-    assert (
-        problem
-        == f"{project / folder}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
-    )
+    why = f"is a link out of the project, to {elsewhere}, so it is not read"
+    assert problem == f"{project / folder}: this folder of skills {why}."
 
 
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
@@ -106,7 +103,7 @@ def test_links_within_the_project_are_followed(project: Path, folder: str) -> No
     (project / folder).mkdir(parents=True)
     (project / folder / "ours").symlink_to(ours.parent)
     trust_skills(project)
-    skills, problems = load(*skill_folders(project))
+    skills, problems = load_project(project)
     assert not problems
     assert skills["ours"].folder == ours.parent
 
@@ -119,7 +116,7 @@ def test_users_own_skill_folders_may_link_anywhere(
     (own / "mine").symlink_to(write_skill(elsewhere, "mine", content="Mine.").parent)
     (project / ".mahtab").mkdir()
     (project / ".mahtab" / "skills").symlink_to(own)
-    skills, problems = load(*skill_folders(project))
+    skills, problems = load_project(project)
     assert not problems
     assert skills["mine"].content == "Mine."
 
@@ -167,7 +164,7 @@ def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
     mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
     theirs = write_skill(project / "skills", "tidy", content="Theirs.")
     trust_skills(project)
-    skills, problems = load(*skill_folders(project))
+    skills, problems = load_project(project)
     assert skills["tidy"].content == "Mine."
     assert problems == [f"{theirs}: not used, because {mine} has the same name."]
 
@@ -177,12 +174,12 @@ def test_the_users_home_as_a_project_needs_no_trust(
 ) -> None:
     monkeypatch.chdir(home)
     write_skill(home / ".claude" / "skills", "mine")
-    assert "mine" in load(*skill_folders(home))[0]
+    assert "mine" in load_project(home)[0]
 
 
 def test_overridden_skill_returns_when_the_winner_is_broken(project: Path) -> None:
     write_skill(project / ".mahtab" / "skills", "debug", text="broken")
-    skills, problems = load(*skill_folders(project))
+    skills, problems = load_project(project)
     assert skills["debug"].file.is_relative_to(resource_folder("skills"))
     assert len(problems) == 1
 
@@ -190,28 +187,25 @@ def test_overridden_skill_returns_when_the_winner_is_broken(project: Path) -> No
 BROKEN = {
     "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
     "no-end": ("---\nname: no-end\ndescription: x\n", "does not begin with frontmatter"),
-    "other-name": (
-        "---\nname: another\ndescription: x\n---\n",
-        "the name is 'another', but the folder is 'other-name'",
-    ),
-    "no-name": ("---\ndescription: x\n---\n", "the name '' cannot be used"),
-    "no-description": ("---\nname: no-description\n---\n", "1 to 1,024 characters, not 0"),
-    "no-yaml": (
-        "---\nname: no-yaml\ndescription: [\n---\n",
-        "line 3: the frontmatter is not valid YAML",
-    ),
-    "no-keys": ("---\nwords\n---\n", "must be lines of the form key: value"),
-    "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
-    "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "not 1,025"),
-    "two--hyphens": ("---\nname: two--hyphens\ndescription: x\n---\n", "single hyphens"),
-    "Capital": ("---\nname: Capital\ndescription: x\n---\n", "a-z, 0-9"),
-    "x" * 65: (f"---\nname: {'x' * 65}\ndescription: x\n---\n", "at most 64"),
+    "other": ("name: a\ndescription: x", "the name is 'a', but the folder is 'other'"),
+    "no-name": ("description: x", "the name '' cannot be used"),
+    "no-description": ("name: no-description", "1 to 1,024 characters, not 0"),
+    "no-yaml": ("name: no-yaml\ndescription: [", "line 3: the frontmatter is not valid YAML"),
+    "no-keys": ("words", "must be lines of the form key: value"),
+    "listed": ("name: listed\ndescription: [a]", "description must be text"),
+    "long": (f"name: long\ndescription: {'x' * 1025}", "not 1,025"),
+    "two--hyphens": ("name: two--hyphens\ndescription: x", "single hyphens"),
+    "Capital": ("name: Capital\ndescription: x", "a-z, 0-9"),
+    "x" * 65: (f"name: {'x' * 65}\ndescription: x", "at most 64"),
 }
+"""Text or frontmatter of each broken skill, and its error."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_skill_is_named_with_its_file_and_the_others_load(name: str, tmp_path: Path) -> None:
     text, message = BROKEN[name]
+    if name not in ("no-frontmatter", "no-end"):
+        text = f"---\n{text}\n---\n"
     path = write_skill(tmp_path, name, text=text)
     write_skill(tmp_path, "good")
     skills, [problem] = load(tmp_path)
@@ -221,13 +215,13 @@ def test_broken_skill_is_named_with_its_file_and_the_others_load(name: str, tmp_
 
 
 def test_unreadable_skill_file_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
-    (tmp_path / "binary").mkdir()
-    (tmp_path / "binary" / "SKILL.md").write_bytes(b"---\nname: \xff")
-    (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
-    (tmp_path / "gone").mkdir()
-    (tmp_path / "gone" / "SKILL.md").symlink_to(tmp_path / "nowhere")
+    files = [tmp_path / name / "SKILL.md" for name in ("binary", "folder", "gone", "pipe")]
+    for file in files:
+        file.parent.mkdir()
+    files[0].write_bytes(b"---\nname: \xff")
+    files[1].mkdir()
+    files[2].symlink_to(tmp_path / "nowhere")
+    os.mkfifo(files[3])
     skills, problems = load(tmp_path)
     assert not skills
     assert [problem.split(": ", 1)[1] for problem in problems] == [
@@ -259,15 +253,14 @@ def test_unterminated_frontmatter_gives_one_sentence(tmp_path: Path, text: str) 
 
 
 def test_a_description_is_one_line(tmp_path: Path) -> None:
-    write_skill(
-        tmp_path, "lines", text="---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n"
-    )
+    text = "---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n"
+    write_skill(tmp_path, "lines", text=text)
     assert load(tmp_path)[0]["lines"].description == "one - debug: two"
 
 
 def test_single_file_is_a_skill_too(tmp_path: Path) -> None:
     (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
-    (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
+    (tmp_path / "described.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
     (tmp_path / "titled.md").write_text("# Only a title\n")
     (tmp_path / "README.md").write_text("About these skills.")
     (tmp_path / "loop.md").symlink_to("loop.md")
@@ -275,7 +268,7 @@ def test_single_file_is_a_skill_too(tmp_path: Path) -> None:
     assert len(problems) == 1
     assert {name: skill.description for name, skill in skills.items()} == {
         "sql-style": "Keywords in capitals.",
-        "told": "By the frontmatter.",
+        "described": "By the frontmatter.",
         "titled": "Only a title",
     }
     assert skills["sql-style"].folder is None
@@ -290,7 +283,7 @@ def test_file_linked_outside_the_project_is_refused(
     (project / "link").symlink_to(elsewhere / "id")
     link = project / "skills" / "file.md"
     link.symlink_to(project / "link" if chain else elsewhere / "id")
-    skills, [problem] = load(*skill_folders(project))
+    skills, [problem] = load_project(project)
     assert skills.keys() == BUNDLED
     assert f"{link}: not read, because a link leads out of the project" in problem
 
@@ -346,8 +339,7 @@ def test_skill_files_are_named_if_their_names_fit_on_a_line(tmp_path: Path) -> N
     assert skill_files(SkillLibrary(SkillsLoader(tmp_path), pytest.fail).get("one")) == ["more.md"]
 
 
-# Laws of the loader: whatever stands in a file, it is a skill by the specification or a sentence
-# that names the file.
+# Any file is a skill by the specification, or gives a sentence that names it.
 
 names = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,5}", fullmatch=True)
 words = st.text(
@@ -355,48 +347,25 @@ words = st.text(
     min_size=1,
     max_size=200,
 ).filter(lambda text: text.strip())
-fences = st.lists(
-    st.sampled_from(
-        [
-            "---",
-            "name: a",
-            "description: b",
-            "metadata:",
-            "  x: y",
-            "  - z",
-            "a: *b",
-            "&c",
-            "!!int x",
-            "? {",
-            "#",
-            "",
-        ]
-    ),
-    max_size=12,
-)
+lines = "---|name: a|description: b|metadata:|  x: y|  - z|a: *b|&c|!!int x|? {|#|".split("|")
+fences = st.lists(st.sampled_from(lines), max_size=12)
 
 
 @given(names, words, words, st.dictionaries(words, words, max_size=3))
 def test_skill_written_to_the_specification_round_trips(
     name: str, description: str, content: str, metadata: dict[str, str]
 ) -> None:
-    frontmatter = yaml.safe_dump(
-        {"name": name, "description": description, "metadata": metadata}, allow_unicode=True
-    )
+    fields = {"name": name, "description": description, "metadata": metadata}
+    frontmatter = yaml.safe_dump(fields, allow_unicode=True)
     with tempfile.TemporaryDirectory() as directory:
         path = write_skill(Path(directory), name, text=f"---\n{frontmatter}---\n{content}")
         skill = read_skill(path)
-    assert (skill.name, skill.description, skill.content) == (
-        name,
-        description.strip(),
-        content.strip(),
-    )
+    read = skill.name, skill.description, skill.content
+    assert read == (name, description.strip(), content.strip())
 
 
 @given(fences.map("\n".join) | st.text(max_size=300) | st.binary(max_size=300))
-def test_any_file_gives_a_skill_or_a_sentence_with_its_path(
-    text: str | bytes,
-) -> None:
+def test_any_file_gives_a_skill_or_a_sentence_with_its_path(text: str | bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "a", "SKILL.md")
         path.parent.mkdir()
@@ -418,14 +387,9 @@ def test_any_file_gives_a_skill_or_a_sentence_with_its_path(
 )
 def test_names_are_refused_exactly_where_the_specification_refuses_them(name: str) -> None:
     allowed = set(string.ascii_lowercase + string.digits + "-")
-    by_the_words = (
-        1 <= len(name) <= 64
-        and set(name) <= allowed
-        and "--" not in name
-        and name[0] != "-"
-        and name[-1] != "-"
-    )
-    assert (not name_problem(name)) is by_the_words
+    hyphens = "--" in name or name.startswith("-") or name.endswith("-")
+    valid = 1 <= len(name) <= 64 and set(name) <= allowed and not hyphens
+    assert (not name_problem(name)) is valid
 
 
 def test_pipe_replacing_a_file_does_not_block(

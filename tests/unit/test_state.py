@@ -1,4 +1,4 @@
-"""A session as a program holds it."""
+"""Sessions that a program holds: SessionState."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests import tags
-from tests.integration.kernels import RecordingHost
+from tests.integration.kernels import running
 from tests.records import emit
+from tests.skills import write_skill
 from tests.trust import trust_project
 
 
@@ -61,25 +62,20 @@ def test_the_source_is_searched_and_read_inside_the_folder(
     state: SessionState, project: Path
 ) -> None:
     (project / "app.py").write_text("x = 1\n")
-    state.close()  # what it works with is made anew, in this folder
-    assert (
-        execute_code("print(search_code(r'x = .', '*.py'))", state)[0] == "app.py\n     1: x = 1\n"
-    )
+    state.close()  # its parts are created again, in this folder
+    found = execute_code("print(search_code(r'x = .', '*.py'))", state)[0]
+    assert found == "app.py\n     1: x = 1\n"
     assert execute_code("print(read_file('app.py'))", state)[0] == "     1  x = 1\n"
     assert "RuntimeError: File not found: xyz.cbl" in execute_code("read_file('xyz.cbl')", state)[0]
     assert "is not a regular expression" in execute_code("search_code('(')", state)[0]
 
 
 def test_skill_can_be_loaded_from_ones_own_folder(state: SessionState, tmp_path: Path) -> None:
-    (tmp_path / "tidy").mkdir()
-    (tmp_path / "tidy" / "SKILL.md").write_text(
-        "---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n"
-    )
+    write_skill(tmp_path, "tidy", "Tidy up", content="Put things away.\n")
     state.skills_dir = tmp_path
     assert state.skills()["tidy"] == "Tidy up"
-    assert execute_code("print(skill('tidy', 'the desk'))", state)[0].startswith(
-        "Put things away.\n\nArguments: the desk"
-    )
+    loaded = execute_code("print(skill('tidy', 'the desk'))", state)[0]
+    assert loaded.startswith("Put things away.\n\nArguments: the desk")
     assert "There is no skill" in execute_code("skill('untidy')", state)[0]
     (tmp_path / "tidy" / "where.md").write_text("In the drawer.")
     assert "where.md" in execute_code("print(skill('tidy'))", state)[0]
@@ -93,18 +89,12 @@ def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:
 
 
 def test_namespace_of_another_process_is_queried(project: Path) -> None:
-    kernel = ProcessKernel()
-    kernel.start(RecordingHost())
-    state = SessionState(kernel=kernel)
-    try:
+    with running(ProcessKernel()) as cells:
+        state = SessionState(kernel=cells.kernel)
         assert execute_code("n = 42", state) == ("", False)
         assert state.globals_ns == {}
-        state.close()
-        assert [(one.name, one.summary) for one in kernel.variables()] == [("n", "42")], (
-            "the kernel is the caller's to close"
-        )
-    finally:
-        kernel.close()
+        state.close()  # the kernel is the caller's to close
+        assert [(one.name, one.summary) for one in cells.kernel.variables()] == [("n", "42")]
 
 
 def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
@@ -116,27 +106,15 @@ def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
 
 def test_usage_adds_up() -> None:
     usage = UsageStats()
-    usage.add(
-        Usage(
-            cost=0.25,
-            input_tokens=10,
-            output_tokens=2,
-            cache_read_tokens=3,
-            cache_creation_tokens=4,
-            model="m",
-            source="agent",
-        )
-    )
+    rest: dict[str, Any] = {
+        "cost": 0.25,
+        "output_tokens": 2,
+        "cache_read_tokens": 3,
+        "cache_creation_tokens": 4,
+    }
+    usage.add(Usage(input_tokens=10, model="m", source="agent", **rest))
     usage.add(Usage(input_tokens=1))
-    assert usage == UsageStats(
-        cost=0.25,
-        input_tokens=11,
-        output_tokens=2,
-        cache_read_tokens=3,
-        cache_creation_tokens=4,
-        calls=2,
-        unpriced_calls=1,
-    )
+    assert usage == UsageStats(input_tokens=11, calls=2, unpriced_calls=1, **rest)
 
 
 def test_the_state_can_be_saved_and_printed_without_the_namespace(state: SessionState) -> None:
@@ -151,13 +129,12 @@ def test_the_state_can_be_saved_and_printed_without_the_namespace(state: Session
     assert back.repl_activity == state.repl_activity
 
 
-def test_two_sessions_do_not_mix() -> None:
-    first, second = SessionState(), SessionState()
-    execute_code("a = 1", first)
+def test_two_sessions_do_not_mix(state: SessionState) -> None:
+    second = SessionState()
+    execute_code("a = 1", state)
     execute_code("b = 2", second)
-    assert ("a" in second.globals_ns, "b" in first.globals_ns) == (False, False)
-    assert [record.text for record in first.repl_activity] == ["a = 1", ""]
-    first.close()
+    assert ("a" in second.globals_ns, "b" in state.globals_ns) == (False, False)
+    assert [record.text for record in state.repl_activity] == ["a = 1", ""]
     second.close()
 
 
@@ -181,26 +158,23 @@ def test_every_public_name_can_be_imported() -> None:
         _ = mahtab_tui.nothing
 
 
-def test_configured_limits_and_keys_apply_to_programs_too(project: Path) -> None:
+def test_configured_limits_and_keys_apply_to_programs_too(
+    project: Path, state: SessionState
+) -> None:
     (project / ".env").write_text("OPENAI_API_KEY=sk-in-the-env-file\nMAHTAB_MAX_USD=0.5\n")
     trust_project()
-    state = SessionState()
-    try:
-        assert state.agent_host("demo").spending.max_usd == 0.5
-        emit(state.log, tags.USER_CHAT, "with sk-in-the-env-file", turn=1)
-        ((_, text),) = state.conversation()
-        assert text == "with ••••••••"
-    finally:
-        state.close()
+    assert state.agent_host("demo").spending.max_usd == 0.5
+    emit(state.log, tags.USER_CHAT, "with sk-in-the-env-file", turn=1)
+    ((_, text),) = state.conversation()
+    assert text == "with ••••••••"
 
 
-def test_program_can_undo_bindings_of_its_code() -> None:
+def test_program_can_undo_bindings_of_its_code(state: SessionState) -> None:
     names: dict[str, Any] = {"kept": 1}
-    state = SessionState(globals_ns=names)
+    state.init_namespace(names)
     state.run_code("kept = 2; new = 3")
     restoration = state.undo()
     assert {change.name for change in restoration.changes} == {"kept", "new"}
     assert (names["kept"], "new" in names) == (1, False)
     state.redo()
     assert (names["kept"], names["new"]) == (2, 3)
-    state.close()

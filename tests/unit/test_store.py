@@ -8,12 +8,11 @@ import json
 import logging
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,17 @@ from mahtab_tui.session.agent import load_messages
 from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
-from mahtab_tui.store.sqlite import (
-    MemoryStore,
-    SqliteStore,
-    list_sessions,
-    load_records,
-)
+from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.namespace import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import emit, made, read_log
-
-# From the bus to a store, also one that fails.
+from tests.unit.sqlite_sessions import HOLD, cell, texts
 
 
 class FailingStore(MemoryStore):
+    """A store that fails on demand, and on which tests can wait."""
+
     def __init__(self) -> None:
         super().__init__()
         self.failing = False
@@ -65,6 +60,16 @@ class FailingStore(MemoryStore):
             super().partial(key, record)
             self.written.notify_all()
 
+    def wait(self, condition: Callable[[], object]) -> None:
+        with self.written:
+            assert self.written.wait_for(condition, timeout=60)
+
+    def wait_partial(self, text: str) -> Record:
+        """Wait until this is the only partial text."""
+        self.wait(lambda: [record.text for record in self.partials.values()] == [text])
+        (record,) = self.partials.values()
+        return record
+
 
 Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 
@@ -80,7 +85,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
 
 
 def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
-    emit(log, tags.QUEUE, items=[])  # waits for the record that another thread is just logging
+    emit(log, tags.QUEUE, items=[])  # wait for a record that another thread is logging
     return [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
 
 
@@ -88,11 +93,7 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
     log, store, _ = bus
     emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
     emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
-    with store.written:
-        assert store.written.wait_for(
-            lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=60
-        )
-        (record,) = store.partials.values()
+    record = store.wait_partial("one two")
     assert (record.tag, record.attrs) == (
         tags.USER_REPL_OUT,
         {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]},
@@ -104,34 +105,19 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
     assert [record.text for record in store.records] == ["late", "one two"]
 
 
-def test_running_answer_is_stored_with_its_fences(bus: Bus) -> None:
+def test_running_answer_is_stored_with_its_fences_until_it_restarts(bus: Bus) -> None:
     log, store, _ = bus
+    about: dict[str, Any] = {"turn": 1, "step": 0, "party": "claude"}
     for kind, block, text in (
-        ("chat", 0, "So:"),
-        ("code", 0, "x = 1\n"),
-        ("chat", 1, "and\n"),
-        ("code", 1, "y"),
+        *(("chat", 0, "So:"), ("code", 0, "x = 1\n")),
+        *(("chat", 1, "and\n"), ("code", 1, "y")),
     ):
-        emit(
-            log,
-            tags.ASSISTANT_CHAT_STREAM,
-            text,
-            turn=1,
-            step=0,
-            party="claude",
-            kind=kind,
-            block=block,
-        )
-    whole = "So:\n```python\nx = 1\n```\nand\n```python\ny"
-    with store.written:
-        assert store.written.wait_for(
-            lambda: [record.text for record in store.partials.values()] == [whole], timeout=60
-        )
-        (record,) = store.partials.values()
-    assert (record.tag, record.attrs) == (
-        tags.ASSISTANT_CHAT,
-        {"turn": 1, "step": 0, "party": "claude", "stopped": False},
-    )
+        emit(log, tags.ASSISTANT_CHAT_STREAM, text, **about, kind=kind, block=block)
+    record = store.wait_partial("So:\n```python\nx = 1\n```\nand\n```python\ny")
+    assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {**about, "stopped": False})
+    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Once more", **about, kind="chat", block=0)
+    store.wait_partial("Once more")
 
 
 def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
@@ -140,20 +126,13 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
     store.failing = True
     for number in range(50):
         emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
-    with store.written:
-        seen = store.attempts
-        assert store.written.wait_for(
-            lambda: store.attempts > seen + 2, timeout=60
-        )  # it goes on trying by itself
+    seen = store.attempts
+    store.wait(lambda: store.attempts > seen + 2)  # it tries again by itself
     assert notices(log, display) == [
         "The disk is full. The session continues; new records stay in memory until they can be saved."
     ]
     store.failing = False
-    with store.written:
-        assert store.written.wait_for(
-            lambda: "Saving the session works again." in [record.text for record in store.records],
-            timeout=60,
-        )
+    store.wait(lambda: any("works again" in record.text for record in store.records))
     assert notices(log, display) == ["Saving the session works again."]
     assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == [
         "before",
@@ -172,10 +151,7 @@ def test_backlog_is_bounded_and_lost_records_are_reported(
     emit(log, tags.USER_REPL_OUT, "y" * 5_000, cell=99)
     emit(log, tags.USER_REPL_OUT, "last", cell=100)
     store.failing = False
-    with store.written:
-        assert store.written.wait_for(
-            lambda: any("missing" in record.text for record in store.records), timeout=60
-        )
+    store.wait(lambda: any("missing" in record.text for record in store.records))
     stored = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
     assert stored == ["last"]
     assert any("32 records did not fit" in text for text in notices(log, display))
@@ -201,9 +177,7 @@ def test_unstorable_record_is_reported_and_the_others_are_stored(bus: Bus) -> No
     assert [record.text for record in store.records] == ["before", "after"]
 
 
-# One program writes a session: who holds it, and what is left when a program was killed.
-
-HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+# One program writes a session: locks, and their files after a program was killed.
 
 
 def claimed(session: str) -> SessionLock:
@@ -265,25 +239,20 @@ def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
 
 
 def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "held\n"
-        assert locked_sessions()["abc"].pid == program.pid
-        with pytest.raises(LockedElsewhere, match=str(program.pid)):
-            lock_session("abc")
-        program.send_signal(signal.SIGKILL)
-    assert files(home) == ["session-abc.lock"]
-    claimed("abc").release()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdout is not None
-        program.stdout.readline()
-        program.send_signal(signal.SIGKILL)
-    assert locked_sessions() == {}
-    assert files(home) == []
+    for claim_again in (True, False):
+        command = [sys.executable, "-c", HOLD, "abc"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "locked\n"
+            assert locked_sessions()["abc"].pid == program.pid
+            with pytest.raises(LockedElsewhere, match=str(program.pid)):
+                lock_session("abc")
+            program.kill()
+        assert files(home) == ["session-abc.lock"]
+        if claim_again:
+            claimed("abc").release()
+        assert locked_sessions() == {}
+        assert files(home) == []
 
 
 def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
@@ -291,7 +260,7 @@ def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
 ) -> None:
     path = tmp_path / "sessions.db"
     first = SqliteStore(path, "abc", claim=claimed("abc"))
-    first.append(made(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
+    first.append(cell(1, "one"))
     first.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
     assert first.output(1) == "printed"
     delete_lock_files(home)
@@ -299,18 +268,14 @@ def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
     assert first.claim is not None
     assert first.claim.lost
     with pytest.raises(StoreError, match="Another program now writes"):
-        first.append(made(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
+        first.append(cell(2, "lost"))
     for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
         with pytest.raises(StoreError, match="Another program now writes"):
             first.partial("k", partial)
     assert first.output(1) is None, "another program's cell may have this number"
     first.claim.release()
-    second.append(made(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
-    assert [record.text for _, record in load_records(path, "abc").records] == [
-        "one",
-        "printed",
-        "two",
-    ]
+    second.append(cell(2, "two"))
+    assert texts(path, "abc") == ["one", "printed", "two"]
     with pytest.raises(LockedElsewhere):
         lock_session("abc")
     for store in (first, second):
@@ -339,27 +304,19 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"pid": "x", "since": 2}',
-        b'{"pid": 1, "since": 1e300}',
-        b"\xff" * 100,
-    ],
+    [b"", b"{", b"[]", b'{"pid": "x", "since": 2}', b'{"pid": 1, "since": 1e300}', b"\xff" * 100],
 )
 def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")
-    (path,) = (home / ".mahtab" / "open").iterdir()
-    path.write_bytes(content)
+    (home / ".mahtab" / "open" / "session-abc.lock").write_bytes(content)
     with pytest.raises(LockedElsewhere):
         lock_session("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost
 
 
-# Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they hold a record of
-# every tag that is kept.
+# Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they have a record of
+# every stored tag.
 
 WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"
 SESSION = "0a1b2c3d"
@@ -382,15 +339,10 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
         stored = connection.execute("select tag, attrs, text from record order by number")
         removed = ("touch", "memo")
         rows = [row for row in stored if json.loads(row[1]).get("event") not in removed]
-    newer = {
-        tags.USER_UNDO,
-        tags.REVIEW,
-        tags.RESTORE,
-        tags.BRANCH,
-        tags.PRIVATE,
-        tags.ASSISTANT_THOUGHT,
-    }
-    newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
+    newer = set(
+        "user-undo review restore branch private assistant-thought notebook-file notebook-cell"
+        " notebook-output notebook-written".split()
+    )
     rows = [row for row in rows if row[0] != "pin"]  # removed since
     assert {tag for tag, _, _ in rows} == {
         tag for (tag, _), kind in KINDS.items() if kind.in_store
@@ -414,14 +366,9 @@ def test_cell_running_when_killed_is_marked_as_cut(past: list[Record]) -> None:
 
 def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
     transcript, rows, searches = Transcript(since=past[-1].time + 1), VariableRows(), Trees()
-    transcript.fold(past)
-    rows.fold(past)
-    searches.fold(past)
-    cells = {
-        cell.number: cell
-        for cell in transcript.entries
-        if isinstance(cell, Cell) and cell.number is not None
-    }
+    for pane in (transcript, rows, searches):
+        pane.fold(past)
+    cells = {entry.number: entry for entry in transcript.entries if isinstance(entry, Cell)}
     assert [cells[number].status for number in (1, 2, 12)] == ["ok", "error", "cut off"]
     assert [function for _, _, function, _ in cells[2].frames] == ["<module>", "f"]
     assert [(cell.author, cell.agent_index, cell.edited) for cell in (cells[7], cells[8])] == [
@@ -440,12 +387,11 @@ def test_old_session_can_be_continued(past: list[Record]) -> None:
         ("assistant", "It is **6**."),
     ]
     assert "@a.png" in next(each for each in messages if each.text.startswith("what is")).context
-    asked = [
-        record
+    assert [
+        (record.mime, record.width, record.height)
         for record in past
         if isinstance(record, records.UserAttachment) and record.data is not None
-    ]
-    assert [(record.mime, record.width, record.height) for record in asked] == [("image/png", 9, 9)]
+    ] == [("image/png", 9, 9)]
 
 
 def test_old_session_can_be_appended_to(sessions: Path) -> None:
@@ -476,14 +422,3 @@ def test_the_log_of_a_search_is_read() -> None:
         5,
     )
     assert tree.used.calls == 2
-
-
-def test_only_the_restarted_answer_is_stored() -> None:
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    about = {"turn": 1, "step": 0, "party": "claude"}
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
-    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
-    close_logging(log)
-    assert [record.text for record in store.partials.values()] == ["Hello from"]

@@ -1,13 +1,12 @@
-"""Tool calls of a model, as the service's own calls and as text of an answer."""
+"""Tool calls of a model, in the service's form and as text of an answer."""
 
 from __future__ import annotations
 
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections import Counter
 from importlib.metadata import EntryPoint, EntryPoints
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,26 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    AIMessageChunk,
     BaseMessage,
-    HumanMessage,
     ToolMessage,
 )
 from pydantic import BaseModel
 
-from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.graph import AgentState
-from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
 from tests import tags
-from tests.agents import Desk, code, words
-from tests.skills import trust_skills, write_skill
-from tests.tool_calling import Caller, calls, text_answer
+from tests.agents import Desk, FakeModel, code, read, words
+from tests.tool_calling import Answer, Caller, calling_agent, calls
 
-# Tools that the model calls: what runs is what is shown, and every call has its result.
+pytestmark = pytest.mark.usefixtures("project_files")
 
 
 class Nothing(BaseModel):
@@ -45,7 +40,7 @@ waits, released = threading.Event(), threading.Event()
 
 
 def wait(at: Workplace, given: Nothing) -> str:
-    """Wait, whatever happens."""
+    """Wait, and ignore cancellation."""
     waits.set()
     released.wait(20)
     return "late"
@@ -55,7 +50,7 @@ seen: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
 def heed(at: Workplace, given: Nothing) -> str:
-    """Wait, and look then whether anybody waits still."""
+    """Wait, then record whether it was cancelled."""
     waits.set()
     released.wait(20)
     seen.put(at.cancelled.is_set())
@@ -72,30 +67,18 @@ waiting, heeding, leaving = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the tools above; to be named before `desk`."""
+    """Add the tools above; must be requested before `desk`."""
+    names = ("waiting", "heeding", "leaving")
     found = EntryPoints(
-        EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
-        for name in ("waiting", "heeding", "leaving")
+        EntryPoint(each, f"{__name__}:{each}", "mahtab_tui.tools") for each in names
     )
     monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
 
-@pytest.fixture
-def desk(project: Path) -> Iterator[Desk]:
-    (project / "app.py").write_text("x = 1\ny = 2\n")
-    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
-    trust_skills(project)
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
-
-
-def run(
-    desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
-) -> tuple[AgentState, Caller]:
+def run(desk: Desk, *answers: Answer, max_turns: int = 5, **more: Any) -> tuple[AgentState, Caller]:
     model = Caller(answers=list(answers), **more)
-    graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
-    return run_graph(graph, create_initial_state("what is it?"), desk.host), model
+    tools = desk.session.tools()
+    return desk.run(llm=model, max_turns=max_turns, tools=tools, reflection="never"), model
 
 
 def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
@@ -110,48 +93,34 @@ def results(messages: list[BaseMessage]) -> list[str]:
 
 
 def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> None:
-    state, model = run(
-        desk,
-        calls(("read_file", {"path": "app.py", "end": 1}), words="Let me see."),
-        text_answer("x is 1."),
-    )
+    arguments = {"path": "app.py", "end": 1}
+    call = calls(("read_file", arguments), words="Let me see.")
+    state, model = run(desk, call, "x is 1.")
     assert state["current_response"] == "x is 1."
-    assert desk.doings() == ["thinking", "thinking", "done"]
+    assert desk.agent_states() == ["thinking", "thinking", "done"]
     assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert record.text == "     1  x = 1"
     assert {"turn": 1, "step": 0, "party": "replay"}.items() <= record.attrs.items()
     assert [record.text for record in desk.of(tags.ASSISTANT_CHAT)] == ["Let me see.", "x is 1."]
-    _, second = model.asked
-    assert [message.type for message in second] == ["human", "ai", "tool"]
-    assert isinstance(call := second[1], AIMessage)
-    assert [(each["id"], each["name"], each["args"]) for each in call.tool_calls] == [
-        ("id-0", "read_file", {"path": "app.py", "end": 1})
-    ]
-    assert isinstance(result := second[2], ToolMessage)
+    _, (question, message, result) = model.asked
+    assert question.type == "human"
+    assert isinstance(message, AIMessage)
+    sent = {"id": "id-0", "name": "read_file", "args": arguments, "type": "tool_call"}
+    assert message.tool_calls == [sent]
+    assert isinstance(result, ToolMessage)
     assert result.tool_call_id == "id-0"
     assert "     1  x = 1</assistant-tool>" in result.text
     assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
 
 
 def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk) -> None:
-    state, model = run(
-        desk,
-        calls(
-            ("search_code", {"pattern": "y"}),
-            ("load_skill", {"name": "tidy"}),
-            ("search_skills", {"query": "tidy"}),
-        ),
-        text_answer("Done."),
-    )
-    assert [call for call, _, outcome in tool_events(desk) if outcome == "ok"] == [
-        "1.0.0",
-        "1.0.1",
-        "1.0.2",
-    ]
-    assert [
-        message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)
-    ] == ["id-0", "id-1", "id-2"]
+    code, skill = ("search_code", {"pattern": "y"}), ("load_skill", {"name": "tidy"})
+    state, model = run(desk, calls(code, skill, ("search_skills", {"query": "tidy"})), "Done.")
+    ended = [call for call, _, outcome in tool_events(desk) if outcome == "ok"]
+    assert ended == ["1.0.0", "1.0.1", "1.0.2"]
+    sent = [each.tool_call_id for each in model.asked[1] if isinstance(each, ToolMessage)]
+    assert sent == ["id-0", "id-1", "id-2"]
     assert state["tool_count"] == 3
 
 
@@ -166,12 +135,12 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
 
     def noting(name: str, arguments: Any, cancelled: Any) -> str:
         ran.append(arguments)
-        assert len(shown) == len(ran)  # it is shown before it runs
+        assert len(shown) == len(ran), "it is shown before it runs"
         return whole(name, arguments, cancelled)
 
     monkeypatch.setattr(tools, "run", noting)
     given: list[dict[str, Any]] = [{"pattern": 'a"b\\n\u202e', "limit": 3}, {"pattern": "\ud800"}]
-    run(desk, calls(*(("search_code", arguments) for arguments in given)), text_answer("Done."))
+    run(desk, calls(*(("search_code", arguments) for arguments in given)), "Done.")
     assert [json.loads(text) for text in shown] == ran == [given[0], {"pattern": "\ufffd"}]
     assert shown[1] == '{"pattern": "\ufffd"}'
 
@@ -192,7 +161,7 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
 def test_impossible_call_gives_one_sentence_and_the_model_continues(
     desk: Desk, arguments: str, sentence: str
 ) -> None:
-    state, model = run(desk, calls(("read_file", arguments)), text_answer("I see."))
+    state, model = run(desk, calls(("read_file", arguments)), "I see.")
     assert state["current_response"] == "I see."
     assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
     assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
@@ -200,60 +169,37 @@ def test_impossible_call_gives_one_sentence_and_the_model_continues(
 
 
 def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
-    _, model = run(desk, calls(("read_fiel", {})), text_answer("I see."))
-    assert (
-        "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file."
-        in results(model.asked[1])[0]
-    )
+    _, model = run(desk, calls(("read_fiel", {})), "I see.")
+    names = "search_skills, load_skill, search_code, read_file"
+    assert f"There is no tool 'read_fiel'. Tools: {names}." in results(model.asked[1])[0]
 
 
 def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
-    _, model = run(desk, calls(("leave", {})), text_answer("I see."))
+    _, model = run(desk, calls(("leave", {})), "I see.")
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
 
 
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
     many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MOST_CALLS + 3)]
-    state, model = run(desk, calls(*many), text_answer("That is enough."))
-    outcomes = [outcome for _, _, outcome in tool_events(desk)]
-    assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (
-        MOST_CALLS,
-        2,
-        MOST_CALLS,
-    )
+    state, model = run(desk, calls(*many), "That is enough.")
+    outcomes = Counter(outcome for _, _, outcome in tool_events(desk))
+    assert outcomes == {"ok": MOST_CALLS, "refused": 2, "running": MOST_CALLS}
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
-    assert (
-        sum(
-            "Not called: one question may make 25 tool calls." in text
-            for text in results(model.asked[1])
-        )
-        == 2
-    )
+    sent = "".join(results(model.asked[1]))
+    assert sent.count("Not called: one question may make 25 tool calls.") == 2
     assert state["current_response"] == "That is enough."
 
 
-def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
-    words = "Both.\n\n```python\nz = 3\n```\n"
-    state, model = run(
-        desk, calls(("read_file", {"path": "app.py"}), words=words), text_answer("Done.")
-    )
-    assert desk.namespace["z"] == 3
+@pytest.mark.parametrize("max_turns", [5, 1])
+def test_calls_and_code_of_one_answer_run_and_the_closing_answer_may_not_call(
+    desk: Desk, max_turns: int
+) -> None:
+    both = calls(("read_file", {"path": "app.py"}), words="Both.\n\n```python\nz = 3\n```\n")
+    state, model = run(desk, both, "So it is.", max_turns=max_turns)
+    assert (desk.namespace["z"], state["current_response"]) == (3, "So it is.")
+    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, max_turns == 1])
     assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
     assert (state["turn_count"], state["tool_count"]) == (1, 1)
-
-
-def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Desk) -> None:
-    model = Caller(
-        answers=[
-            calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"),
-            text_answer("So it is."),
-        ]
-    )
-    graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
-    state = run_graph(graph, create_initial_state("what is it?"), desk.host)
-    assert state["current_response"] == "So it is."
-    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
-    assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
 
 
 def stopped_while_it_waits(agent: ReplAgent) -> None:
@@ -275,11 +221,7 @@ def stopped_while_it_waits(agent: ReplAgent) -> None:
 def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
     own_tools: None, desk: Desk
 ) -> None:
-    agent = ReplAgent(
-        desk.host,
-        Caller(answers=[calls(("heed", {})), text_answer("I see.")]),
-        tools=desk.session.tools(),
-    )
+    agent, _ = calling_agent(desk, calls(("heed", {})), "I see.")
     try:
         stopped_while_it_waits(agent)
         assert agent.ask_sync("and now?") == "I see."
@@ -289,17 +231,13 @@ def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
 
 
 def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:
-    agent = ReplAgent(
-        desk.host,
-        model := Caller(answers=[calls(("wait", {}), ("read_file", {"path": "app.py"}))]),
-        tools=desk.session.tools(),
-    )
+    agent, model = calling_agent(desk, calls(("wait", {}), ("read_file", {"path": "app.py"})))
     try:
         stopped_while_it_waits(agent)
     finally:
         released.set()
     assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
-    assert desk.doings()[-1] == "stopped"
+    assert desk.agent_states()[-1] == "stopped"
     assert len(model.asked) == 1
     assert "The person stopped the turn before this had ended." in agent.messages[-1].text
 
@@ -323,18 +261,16 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
         else:
             raise ModelError("The line is dead.")
 
-    model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *text_answer("And then")]])
-    answer = read_answer(
-        model, [HumanMessage("x")], cancelled, on_token, options={"tools": ["read_file"]}
-    )
-    assert (answer.stopped, answer.failure) == (
-        (True, "") if ends == "stopped" else (False, "The line is dead.")
-    )
+    model = FakeModel(script=[*calls(("read_file", {"path": "app.py"})), "And then"])
+    options = {"tools": ["read_file"]}
+    answer = read(model, cancelled=cancelled, on_token=on_token, options=options)
+    ended = (True, "") if ends == "stopped" else (False, "The line is dead.")
+    assert (answer.stopped, answer.failure) == ended
     assert (answer.message, list(answer.calls)) == (None, [])
 
 
-# Tool calls that a model writes as text are made or refused, and never run as Python; tags that it
-# copies are taken off.
+# Tool calls that a model writes as text are made or refused, and never run as Python; copied tags
+# are removed.
 
 TOOLS = ("read_file", "search_code")
 
@@ -352,15 +288,18 @@ TOOLS = ("read_file", "search_code")
     ],
 )
 def test_written_call_is_parsed(text: str) -> None:
-    rest, (call,) = parse_written_calls(
-        f"Let me see.\n\n{text}" if text[0] in "`<" else text, TOOLS
-    )
-    assert (call["name"], call["arguments"], call["problem"]) == (
-        "read_file",
-        {"path": "app.py"},
-        "",
-    )
+    before = "Let me see.\n\n" if text[0] in "`<" else ""
+    rest, (call,) = parse_written_calls(before + text, TOOLS)
+    arguments = {"path": "app.py"}
+    assert (call["name"], call["arguments"], call["problem"]) == ("read_file", arguments, "")
     assert rest in ("", "Let me see.")
+
+
+def test_written_calls_have_different_ids() -> None:
+    call = '{"name": "read_file", "arguments": {}}'
+    text = f"```json\n[{call}, {call}]\n```\n```json\n{call}\n```"
+    _, found = parse_written_calls(text, TOOLS)
+    assert [call["id"] for call in found] == ["written_0", "written_1", "written_2"]
 
 
 @pytest.mark.parametrize(
@@ -384,13 +323,8 @@ def test_any_text_is_accepted(text: str) -> None:
 
 
 def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
-    model = Caller(
-        answers=[
-            text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
-            text_answer("x is one."),
-        ]
-    )
-    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
+    written = "```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"
+    agent, model = calling_agent(desk, written, "x is one.")
     assert agent.ask_sync("what is x?") == "x is one."
     assert desk.of(tags.ASSISTANT_REPL_IN) == []
     assert desk.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
@@ -400,25 +334,17 @@ def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
     assert "x = 1" in result.text
 
 
-def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
-    desk: Desk,
-) -> None:
-    text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
-    agent = ReplAgent(
-        desk.host,
-        desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")),
-        tools=desk.session.tools(),
-    )
+def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(desk: Desk) -> None:
+    text = words("```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```")
+    answer = words("I see.", match="There is no tool 'run_sql'")
+    agent = desk.agent(text, answer, tools=desk.session.tools())
     assert agent.ask_sync("what is x?") == "I see."
     assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
 def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
-    agent = ReplAgent(
-        desk.host,
-        desk.replay(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')),
-    )
+    agent = desk.agent(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>'))
     assert agent.ask_sync("what is it?") == "42"
     assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
 

@@ -1,4 +1,4 @@
-"""The tools: one function and one schema each, and those that packages bring."""
+"""The tools: one function and one schema each; and those of packages."""
 
 from __future__ import annotations
 
@@ -14,43 +14,46 @@ from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy
 import pytest
 from pydantic import BaseModel, Field
 
 from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
 from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
-from mahtab_tui.worker.control import make_host_function
+from mahtab_tui.worker.control import Host, make_host_function
 from tests.skills import write_skill
 from tests.unit.test_project_files import ESCAPES
 
-# The tools: one function and one schema each, from which all else is made.
+BUILTIN = ["search_skills", "load_skill", "search_code", "read_file"]
 
 
 def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:
     library = SkillLibrary(SkillsLoader(folder / "skills"), pytest.fail)
-    return Toolset(
-        folder,
-        library,
-        LoadedSkills(lambda: library, 1_000),
-        pytest.fail if problems is None else problems.append,
-    )
+    on_problem = pytest.fail if problems is None else problems.append
+    return Toolset(folder, library, LoadedSkills(lambda: library, 1_000), on_problem)
 
 
-def test_four_tools_are_langchain_tools_with_schemas(project: Path) -> None:
+def failure(tools: Toolset, name: str, arguments: dict[str, Any]) -> str:
+    with pytest.raises(ToolError) as raised:
+        tools.run(name, arguments)
+    return str(raised.value)
+
+
+def namespace_functions(tools: Toolset) -> dict[str, Any]:
+    return {each.name: make_host_function(each._asdict()) for each in tools.functions()}
+
+
+def test_tools_are_langchain_tools_with_schemas_and_failures_as_text(project: Path) -> None:
     tools = {tool.name: tool for tool in get_all_tools()}
-    assert list(tools) == ["search_skills", "load_skill", "search_code", "read_file"]
-    assert all(
-        tool.description and tool.get_input_jsonschema()["properties"] for tool in tools.values()
-    )
-    assert (
-        tools["search_code"].args["pattern"]["description"] == "a regular expression, as in Python"
-    )
+    assert list(tools) == BUILTIN
+    for tool in tools.values():
+        assert tool.description
+        assert tool.get_input_jsonschema()["properties"]
+    pattern = tools["search_code"].args["pattern"]
+    assert pattern["description"] == "a regular expression, as in Python"
     assert tools["search_skills"].args["limit"]["default"] == 5
-
-
-def test_tool_failure_comes_back_as_text(project: Path) -> None:
-    read_file = {tool.name: tool for tool in get_all_tools()}["read_file"]
+    read_file = tools["read_file"]
     assert read_file.invoke({"path": "xyz.cbl"}) == "File not found: xyz.cbl"
     assert "validation" in read_file.invoke({"start": 3}).lower()
 
@@ -66,28 +69,16 @@ def test_tools_work_in_their_given_folders(tmp_path: Path) -> None:
 
 def test_any_tool_failure_gives_one_sentence(tmp_path: Path) -> None:
     tools = toolset(tmp_path)
+    wrong = "path: Field required; paht: Extra inputs are not permitted."
+    pattern = "missing ), unterminated subpattern at position 0."
     for name, arguments, sentence in [
         ("read_file", {"path": "x"}, "File not found: x"),
-        (
-            "read_file",
-            {"paht": "x"},
-            "read_file was not called: path: Field required; paht: Extra inputs are not permitted.",
-        ),
-        (
-            "search_code",
-            {"pattern": "("},
-            "'(' is not a regular expression: missing ), unterminated subpattern at position 0.",
-        ),
+        ("read_file", {"paht": "x"}, f"read_file was not called: {wrong}"),
+        ("search_code", {"pattern": "("}, f"'(' is not a regular expression: {pattern}"),
         ("load_skill", {"name": "none"}, "There is no skill 'none'. Skills: none."),
-        (
-            "reed_file",
-            {},
-            "There is no tool 'reed_file'. Tools: search_skills, load_skill, search_code, read_file.",
-        ),
+        ("reed_file", {}, f"There is no tool 'reed_file'. Tools: {', '.join(BUILTIN)}."),
     ]:
-        with pytest.raises(ToolError) as raised:
-            tools.run(name, arguments)
-        assert str(raised.value) == sentence
+        assert failure(tools, name, arguments) == sentence
 
 
 def test_each_argument_reaches_the_implementation(tmp_path: Path) -> None:
@@ -98,62 +89,45 @@ def test_each_argument_reaches_the_implementation(tmp_path: Path) -> None:
         write_skill(tmp_path / "skills", name, content="x" * 600)
     (tmp_path / "skills" / "tidy" / "more.md").write_text("And sweep.")
     run = toolset(tmp_path).run
-    assert run(
-        "search_code", {"pattern": "alpha", "file_pattern": "*.txt", "context_lines": 1}
-    ).splitlines()[1:] == [
-        "     1- Alpha",
-        "     2: alpha",
-        "     3- ALPHA",
-    ]
-    assert run(
-        "search_code",
-        {"pattern": "alpha", "file_pattern": "*.txt", "ignore_case": True, "limit": 2},
-    ).splitlines()[1:] == [
-        "     1: Alpha",
-        "     2: alpha",
-        "     3- ALPHA",
-        "     4- omega",
-        "[There is more; narrow the pattern or raise limit.]",
-    ]
+
+    def search(**more: Any) -> list[str]:
+        found = run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", **more})
+        return [line.strip() for line in found.splitlines()[1:]]
+
+    assert search(context_lines=1) == ["1- Alpha", "2: alpha", "3- ALPHA"]
+    *lines, more = search(ignore_case=True, limit=2)
+    assert lines == ["1: Alpha", "2: alpha", "3- ALPHA", "4- omega"]
+    assert more == "[There is more; narrow the pattern or raise limit.]"
     assert run("search_code", {"pattern": "SSE", "encoding": "cp273"}) == "b.cbl\n     1: GRÜSSE"
     assert run("read_file", {"path": "a.txt", "start": 2, "end": 2}) == "     2  alpha"
     assert run("read_file", {"path": "b.cbl", "encoding": "cp273"}) == "     1  GRÜSSE"
     assert len(run("search_skills", {"query": "tidy", "limit": 1}).splitlines()) == 1
     assert run("load_skill", {"name": "tidy", "file": "more.md"}) == "And sweep."
-    assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(
-        f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill"
-    )
-    assert "[The skill does not stay loaded. The skill tidy-up has 600 characters" in run(
-        "load_skill", {"name": "tidy-up"}
-    )
+    text = run("load_skill", {"name": "tidy", "args": "the desk"})
+    assert text.startswith(f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill")
+    refused = "[The skill does not stay loaded. The skill tidy-up has 600 characters"
+    assert refused in run("load_skill", {"name": "tidy-up"})
 
 
 def test_waiting_caller_can_cancel_a_search(tmp_path: Path) -> None:
     (tmp_path / "endless.txt").write_text("a" * 40)
     cancelled = threading.Event()
     cancelled.set()
-    assert (
-        toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled) == "[Cancelled.]"
-    )
+    found = toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled)
+    assert found == "[Cancelled.]"
 
 
 def test_namespace_functions_use_the_same_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mahtab_tui.worker.control import Host
-
-    tools = toolset(tmp_path)
     asked: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
-    made = {function.name: make_host_function(function._asdict()) for function in tools.functions()}
+    made = namespace_functions(toolset(tmp_path))
     assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
-    assert (
-        str(inspect.signature(made["read_file"]))
-        == "(path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = '') -> 'str'"
-    )
-    assert (inspect.getdoc(made["load_skill"]) or "").startswith(
-        "Return the instructions of a skill"
-    )
+    parameters = "path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = ''"
+    assert str(inspect.signature(made["read_file"])) == f"({parameters}) -> 'str'"
+    doc = inspect.getdoc(made["load_skill"]) or ""
+    assert doc.startswith("Return the instructions of a skill")
     made["read_file"](tmp_path, end=3)
     made["skill"]("tidy", "the desk")
     assert asked == [
@@ -167,16 +141,9 @@ def test_namespace_functions_use_the_same_definitions(
 def test_numbers_of_other_libraries_arrive_as_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import numpy
-
-    from mahtab_tui.worker.control import Host
-
     asked: list[Any] = []
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append(args["limit"])))
-    [function] = [
-        function for function in toolset(tmp_path).functions() if function.name == "search_skills"
-    ]
-    make_host_function(function._asdict())("x", numpy.int64(7))
+    namespace_functions(toolset(tmp_path))["search_skills"]("x", numpy.int64(7))
     assert (asked, type(asked[0])) == ([7], int)
 
 
@@ -189,10 +156,8 @@ def test_tool_paths_cannot_leave_the_source_or_skill_folder(tmp_path: Path, path
         (inside / "out").symlink_to(tmp_path / "secret")
         (inside / "up").symlink_to("..")
     tools = toolset(folder)
-    for name, arguments in (
-        ("read_file", {"path": path}),
-        ("load_skill", {"name": "tidy", "file": path}),
-    ):
+    skill = {"name": "tidy", "file": path}
+    for name, arguments in (("read_file", {"path": path}), ("load_skill", skill)):
         given = ""
         with contextlib.suppress(ToolError):
             given = tools.run(name, arguments)
@@ -200,8 +165,7 @@ def test_tool_paths_cannot_leave_the_source_or_skill_folder(tmp_path: Path, path
         assert "root:" not in given
 
 
-# Tools that packages bring by an entry point: what they may be, and what is said of those that
-# cannot be used.
+# Tools that packages provide by an entry point.
 
 
 class CountLines(BaseModel):
@@ -227,7 +191,7 @@ no_tool = 42
 
 
 def raising(at: Workplace, given: CountLines) -> str:
-    """Fail in a way of its own."""
+    """Raise an error."""
     raise KeyError("a plug-in's")
 
 
@@ -245,7 +209,7 @@ class Unspeakable(Exception):
 
 
 def unspeakable(at: Workplace, given: CountLines) -> str:
-    """Fail without words."""
+    """Raise an error that cannot be shown."""
     raise Unspeakable
 
 
@@ -266,7 +230,7 @@ class Odd(BaseModel):
 
 
 def odd_one(at: Workplace, given: Odd) -> str:
-    """Say what was given."""
+    """Return the arguments."""
     return f"{given.times} {given.path!s} {given.colour} {given.names} {given.word}"
 
 
@@ -282,13 +246,9 @@ def named(name: str) -> Callable[[Workplace, Any], str]:
     return function
 
 
-printing, also_printing = (
-    Tool(named("print"), CountLines),
-    Tool(named("fine"), CountLines, also="print"),
-)
-also_reading, also_nothing = (
-    Tool(named("fine"), CountLines, also="read"),
-    Tool(named("fine"), CountLines, also="not a name"),
+printing = Tool(named("print"), CountLines)
+also_printing, also_reading, also_nothing = (
+    Tool(named("fine"), CountLines, also=name) for name in ("print", "read", "not a name")
 )
 
 
@@ -302,22 +262,19 @@ class QuitFlow:
 
 @pytest.fixture
 def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Have these objects of this file brought by entry points."""
+    """Provide objects, of this file or by their full names, by entry points."""
 
-    def bring(*values: str) -> None:
-        found = EntryPoints(
-            EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools")
-            for value in values
-        )
-        monkeypatch.setattr(
-            "mahtab_tui.tools.entry_points", lambda group: found.select(group=group)
-        )
+    def provide(*names: str) -> None:
+        values = (name if ":" in name else f"{__name__}:{name}" for name in names)
+        group = "mahtab_tui.tools"
+        found = EntryPoints(EntryPoint(each.partition(":")[2], each, group) for each in values)
+        monkeypatch.setattr(f"{group}.entry_points", lambda group: found.select(group=group))
 
-    return bring
+    return provide
 
 
 def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path) -> None:
-    plug_ins(f"{__name__}:counting")
+    plug_ins("counting")
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     tools = toolset(tmp_path)
     assert tools.run("count_lines", {"path": "a.txt"}) == "2"
@@ -328,64 +285,51 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (f"{__name__}:wordless", "its function has no docstring"),
-        (f"{__name__}:builtin_name", "its names are not valid in Python"),
-        (f"{__name__}:no_tool", "it is not a mahtab_tui.tools.Tool"),
+        ("wordless", "its function has no docstring"),
+        ("builtin_name", "its names are not valid in Python"),
+        ("no_tool", "it is not a mahtab_tui.tools.Tool"),
         ("mahtab_tui.tools:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
-        (f"{__name__}:printing", "a function print already exists"),
-        (f"{__name__}:also_printing", "a function print already exists"),
-        (f"{__name__}:counting", "a function count_lines already exists"),
-        (f"{__name__}:also_reading", "a function read already exists"),
-        (f"{__name__}:also_nothing", "its names are not valid in Python"),
+        ("printing", "a function print already exists"),
+        ("also_printing", "a function print already exists"),
+        ("counting", "a function count_lines already exists"),
+        ("also_reading", "a function read already exists"),
+        ("also_nothing", "its names are not valid in Python"),
     ],
 )
 def test_unusable_plug_in_is_one_problem_and_the_others_load(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, sentence: str
 ) -> None:
     monkeypatch.setattr("sys.meta_path", [QuitFlow(), *sys.meta_path])
-    plug_ins(value, f"{__name__}:counting")
+    plug_ins(value, "counting")
     problems: list[str] = []
-    assert list(toolset(tmp_path, problems).tools) == [
-        "search_skills",
-        "load_skill",
-        "search_code",
-        "read_file",
-        "count_lines",
-    ]
+    assert list(toolset(tmp_path, problems).tools) == [*BUILTIN, "count_lines"]
     [problem] = problems
-    assert value in problem
+    assert (value if ":" in value else f"{__name__}:{value}") in problem
     assert sentence in problem
 
 
 def test_tool_loaded_by_an_earlier_session_is_available_again(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plug_ins(f"{__name__}:counting")
-    monkeypatch.setitem(
-        vars(builtins),
-        "count_lines",
-        make_host_function(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()),
-    )
+    plug_ins("counting")
+    function = namespace_functions(toolset(tmp_path))["count_lines"]
+    monkeypatch.setitem(vars(builtins), "count_lines", function)
     assert "count_lines" in toolset(tmp_path).tools
 
 
 def test_schema_with_non_json_values_becomes_a_namespace_function_too(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mahtab_tui.worker.control import Host
-
-    plug_ins(f"{__name__}:odd")
+    plug_ins("odd")
     tools = toolset(tmp_path)
-    monkeypatch.setattr(
-        Host, "call", staticmethod(lambda name, args: tools.run(name, json.loads(json.dumps(args))))
-    )
-    [function] = [
-        make_host_function(function._asdict())
-        for function in tools.functions()
-        if function.name == "odd_one"
-    ]
+
+    def call(name: str, args: object) -> str:
+        return tools.run(name, json.loads(json.dumps(args)))
+
+    monkeypatch.setattr(Host, "call", staticmethod(call))
+    function = namespace_functions(tools)["odd_one"]
     assert str(inspect.signature(function)) == (
         "(word: 'str', times: 'int' = 1, path: 'Path' = 'a/b', colour: 'Colour' = 1, only: 'object' = None, names: 'set[str]' = ['x']) -> 'str'"
     )
@@ -393,13 +337,11 @@ def test_schema_with_non_json_values_becomes_a_namespace_function_too(
 
 
 def test_any_failure_of_a_packaged_tool_gives_one_sentence(plug_ins: Any, tmp_path: Path) -> None:
-    plug_ins(*(f"{__name__}:{name}" for name in ("failing", "exiting", "wordless_failing")))
+    plug_ins("failing", "exiting", "wordless_failing")
     tools = toolset(tmp_path)
     for name, sentence in [
         ("raising", 'raising failed: KeyError: "a plug-in\'s"'),
         ("leaving", "leaving failed: SystemExit: 3"),
         ("unspeakable", f"unspeakable failed: {__name__}.Unspeakable: <exception str() failed>"),
     ]:
-        with pytest.raises(ToolError) as raised:
-            tools.run(name, {"path": "x"})
-        assert str(raised.value) == sentence
+        assert failure(tools, name, {"path": "x"}) == sentence

@@ -1,4 +1,4 @@
-"""Tracebacks: the places that they name, the source of a frame, and the hint after an error."""
+"""Tracebacks: their frames, the source of a frame, and the hint after an error."""
 
 from __future__ import annotations
 
@@ -20,20 +20,26 @@ from mahtab_tui.worker.compiling import cache_source
 from mahtab_tui.worker.hints import LONGEST, hint_for
 from mahtab_tui.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
 
-# The places that a traceback names, told beside its text.
+# The frames that a traceback lists besides its text.
 
 
 def raised(code: str) -> Traceback:
-    """The traceback of a cell."""
+    """Return the traceback of a cell."""
     try:
         exec(compile(code, cell_filename(1), "exec"), {})
-    except Exception as error:
+    except BaseException as error:
         return describe_safely(error)
     raise AssertionError("nothing was raised")
 
 
+def run_file(file: Path, code: str) -> str:
+    """Write a file, and return the code that runs it."""
+    file.write_text(code)
+    return f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'))\n"
+
+
 def rows(traceback: Traceback) -> list[str]:
-    """The lines of the text that the frames point to."""
+    """Return the lines of the text that the frames point to."""
     lines = traceback.text.split("\n")
     return [lines[len(lines) - 1 - frame.row] for frame in traceback.frames]
 
@@ -56,51 +62,39 @@ def test_each_frame_knows_its_line_of_the_text() -> None:
     assert rows(forged) == ['  File "In [1]", line 1, in <module>']
 
 
-def test_causes_contexts_and_repeated_frames_are_located() -> None:
+def test_causes_and_repeated_frames_are_located() -> None:
     traceback = raised(
         "def f():\n    return f()\ntry:\n    f()\nexcept RecursionError as error:\n    raise ValueError('no\\nno') from error"
     )
-    assert frame_locations(traceback)[0] == ("In [1]", 4, "<module>")
-    assert frame_locations(traceback)[-1] == ("In [1]", 6, "<module>")
+    locations = frame_locations(traceback)
+    assert (locations[0], locations[-1]) == (("In [1]", 4, "<module>"), ("In [1]", 6, "<module>"))
     assert "Previous line repeated" in traceback.text
-    assert all(
-        f'File "In [1]", line {frame.line}, in {frame.function}' in row
-        for frame, row in zip(traceback.frames, rows(traceback), strict=True)
-    )
+    for (_, line, function), row in zip(locations, rows(traceback), strict=True):
+        assert f'File "In [1]", line {line}, in {function}' in row
 
 
 def test_syntax_error_location_is_a_frame(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
-    file.write_text("x = 1\ny = = 2\n")
-    traceback = raised(f"compile(open({str(file)!r}).read(), {str(file)!r}, 'exec')")
+    traceback = raised(run_file(file, "x = 1\ny = = 2\n"))
     assert frame_locations(traceback) == [("In [1]", 1, "<module>"), (str(file), 2, "")]
     assert rows(traceback)[-1] == f'  File "{file}", line 2'
-    try:
+    with pytest.raises(SyntaxError) as failed:
         compile("a b", cell_filename(7), "exec")
-    except SyntaxError as error:
-        traceback = syntax_error(error)
-    assert frame_locations(traceback) == [("In [7]", 1, "")]
-
-
-def test_file_has_its_full_path_and_a_pseudo_file_keeps_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("here.py").write_text("1 / 0\n")
-    traceback = raised("exec(compile(open('here.py').read(), 'here.py', 'exec'))")
-    assert frame_locations(traceback)[-1] == (os.path.join(tmp_path, "here.py"), 1, "<module>")
-    assert frame_locations(raised("exec('1 / 0')"))[-1] == ("<string>", 1, "<module>")
-
-
-def test_syntax_error_with_an_arbitrary_line_number_is_shown() -> None:
-    traceback = raised(
-        "error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error"
-    )
+    assert frame_locations(syntax_error(failed.value)) == [("In [7]", 1, "")]
+    # Code may set any line number.
+    code = "error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error"
+    traceback = raised(code)
     assert "SyntaxError: odd" in traceback.text
     assert frame_locations(traceback) == [("In [1]", 3, "<module>")]
 
 
-def test_overlong_file_and_function_names_are_cut_to_their_end() -> None:
+def test_frames_have_full_paths_except_pseudo_files(project: Path) -> None:
+    traceback = raised(run_file(Path("here.py"), "1 / 0\n"))
+    assert frame_locations(traceback)[-1] == (str(project / "here.py"), 1, "<module>")
+    assert frame_locations(raised("exec('1 / 0')"))[-1] == ("<string>", 1, "<module>")
+
+
+def test_overlong_names_in_frames_are_cut() -> None:
     traceback = raised(
         "code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))"
     )
@@ -108,7 +102,7 @@ def test_overlong_file_and_function_names_are_cut_to_their_end() -> None:
     assert (len(file), file[-4:], len(function)) == (4096, "xend", 4096)
 
 
-def test_circular_exceptions_and_unknown_lines_are_listed() -> None:
+def test_circular_causes_are_listed() -> None:
     traceback = raised(
         "def f(): 1 / 0\nf.__code__ = f.__code__.replace(co_linetable=b'\\xff' * 9)\na, b = ValueError(), KeyError()\na.__cause__, b.__context__ = b, a\ntry: raise a\nexcept ValueError: f()"
     )
@@ -118,42 +112,33 @@ def test_circular_exceptions_and_unknown_lines_are_listed() -> None:
 
 def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("import pandas\ndef look(table):\n    return table['fare']\n")
-    traceback = raised(
-        f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'))\nlook(pandas.DataFrame({{'Fare': [1]}}))"
-    )
+    code = run_file(file, "import pandas\ndef look(table):\n    return table['fare']\n")
+    traceback = raised(f"{code}look(pandas.DataFrame({{'Fare': [1]}}))")
     lines = traceback.text.split("\n")
     assert [line for line in lines if "File" in line] == [
         '  File "In [1]", line 2, in <module>',
         f'  File "{file}", line 3, in look',
     ]
-    assert lines[-3:] == [
-        f"  … {sum(frame.row == 2 for frame in traceback.frames)} frames in pandas",
-        "KeyError: 'fare'",
-        "",
-    ]
-    assert "direct cause" not in traceback.text, (
-        "pandas' own KeyError with the same message is left out"
-    )
+    hidden = sum(frame.row == 2 for frame in traceback.frames)
+    assert lines[-3:] == [f"  … {hidden} frames in pandas", "KeyError: 'fare'", ""]
+    assert "direct cause" not in traceback.text, "pandas' own KeyError says the same"
     shown = [frame for frame in traceback.frames if frame.row]
     assert [frame.function for frame in shown[:2]] == ["<module>", "look"]
-    assert {
-        frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]
-    } == {"pandas"}
+    for frame in shown[2:]:
+        assert "site-packages/pandas/" in frame.file
 
 
-def test_an_error_inside_a_library_with_another_message_is_shown() -> None:
+def test_different_library_error_is_shown() -> None:
     traceback = raised(
         "import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error"
     )
     assert "direct cause" in traceback.text
-    assert [row for row in rows(traceback) if "frames in json" in row] == [
-        "  … 3 frames in json"
-    ] * 3
+    json_rows = [row for row in rows(traceback) if "frames in json" in row]
+    assert json_rows == ["  … 3 frames in json"] * 3
     assert frame_locations(traceback)[-1] == ("In [1]", 5, "<module>")
 
 
-def test_a_traceback_without_the_users_frames_shows_those_of_libraries() -> None:
+def test_frames_of_a_library_alone_are_shown() -> None:
     with pytest.raises(ValueError, match="Expecting") as failed:
         json.loads("{")
     traceback = describe_safely(failed.value.with_traceback(failed.tb.tb_next))
@@ -172,63 +157,42 @@ def test_a_recursion_through_a_library_is_short() -> None:
 
 def test_an_interrupt_shows_the_users_frames_only(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text(
-        "import json\ndef wait(pairs):\n    raise KeyboardInterrupt\njson.loads('{}', object_hook=wait)\n"
-    )
-    try:
-        exec(
-            compile(
-                f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'), {{}})",
-                cell_filename(1),
-                "exec",
-            ),
-            {},
-        )
-    except KeyboardInterrupt as error:
-        traceback = describe_safely(error)
+    line = "json.loads('{}', object_hook=wait)"
+    code = f"import json\ndef wait(pairs):\n    raise KeyboardInterrupt\n{line}\n"
+    traceback = raised(run_file(file, code))
     assert frame_locations(traceback) == [
         ("In [1]", 1, "<module>"),
         (str(file), 4, "<module>"),
         (str(file), 3, "wait"),
     ]
-    assert "json" not in traceback.text.replace("json.loads('{}', object_hook=wait)", "")
+    assert "json" not in traceback.text.replace(line, "")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
-def test_an_exception_group_counts_frames_of_libraries() -> None:
+def test_exception_group_counts_library_frames() -> None:
     traceback = raised(
         "import json\ntry: json.loads('{')\nexcept ValueError as e: error = e\nraise ExceptionGroup('two', [error, ValueError('x')])"
     )
     assert "    |   … 3 frames in json" in traceback.text
-    assert "|" in next(
-        row
-        for frame, row in zip(traceback.frames, rows(traceback), strict=True)
-        if frame.function == "raw_decode"
-    )
+    functions = [frame.function for frame in traceback.frames]
+    assert "|" in rows(traceback)[functions.index("raw_decode")]
 
 
-# The source of a frame: where it comes from, and which of its lines is meant.
+# The source of a frame, and its line there.
 
 
 def marked(file: str, line: int, cell: str | None = None) -> str:
-    """The line of a frame's source that is meant."""
-    code = read_code(
-        TracebackFrame(file, line, "f", 1), lambda number: cell if number == 7 else None
-    )
+    """Return the marked line in the source of a frame. cell: the code of cell 7."""
+    frame = TracebackFrame(file, line, "f", 1)
+    code = read_code(frame, lambda number: cell if number == 7 else None)
     return "none" if code.line is None else code.text[code.line.start : code.line.stop]
 
 
 def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_bytes("# -*- coding: latin-1 -*-\r\nx = 'é'\r\n\r\ny = 2".encode("latin-1"))
-    assert [marked(str(file), line) for line in (1, 2, 3, 4, 5, 0)] == [
-        "# -*- coding: latin-1 -*-",
-        "x = 'é'",
-        "",
-        "y = 2",
-        "none",
-        "none",
-    ]
+    lines = ["none", "# -*- coding: latin-1 -*-", "x = 'é'", "", "y = 2", "none"]
+    assert [marked(str(file), line) for line in range(6)] == lines
     assert marked("In [7]", 1, "\n") == marked("In [7]", 1, "") == ""
     assert marked("In [7]", 2, "a = 1\r\nb = 2") == "b = 2"
 
@@ -256,22 +220,18 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
         marked(str(tmp_path / "pipe"), 1)
 
 
-@pytest.mark.parametrize(
-    "file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"]
-)
-def test_names_that_only_resemble_cells_are_not_cells(file: str) -> None:
-    assert frame_cell(TracebackFrame(file, 1, "f", 1)) is None
+def test_other_names_are_not_cells() -> None:
+    for file in ("In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"):
+        assert frame_cell(TracebackFrame(file, 1, "f", 1)) is None, file
 
 
-# The hint after an error: what is needed to fix it, read without running the user's code.
+# The hint after an error: help to fix it, found without running the user's code.
 
 pa = pytest.importorskip("pyarrow")
 
-COLUMNS = "Columns of df: PassengerId, Fare, Name, day, price"
-
 
 def shown_and_hint(code: str, **names: Any) -> tuple[str, str]:
-    """The traceback of a cell, and its hint."""
+    """Return the traceback of a cell, and its hint."""
     cache_source(code, cell_filename(1))
     try:
         exec(compile(code, cell_filename(1), "exec"), names)
@@ -279,6 +239,10 @@ def shown_and_hint(code: str, **names: Any) -> tuple[str, str]:
         text = describe_safely(error).text
         return text, hint_for(error, text)
     raise AssertionError("nothing was raised")
+
+
+def hint(code: str, **names: Any) -> str:
+    return shown_and_hint(code, **names)[1]
 
 
 def titanic() -> dict[str, Any]:
@@ -290,40 +254,33 @@ def titanic() -> dict[str, Any]:
         "price": ["$1,200", "3"],
     }
     df = pd.DataFrame(columns)
-    return {
-        "df": df,
-        "s": df["Name"],
-        "p": pl.DataFrame(columns),
-        "t": pa.table(columns),
-        "pd": pd,
-        "pl": pl,
-        "np": np,
-    }
+    tables = {"df": df, "s": df["Name"], "p": pl.DataFrame(columns), "t": pa.table(columns)}
+    return {**tables, "pd": pd, "pl": pl, "np": np}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "df['fare']",
-        "df.loc[0, 'fare']",
-        "df.sort_values('fare')",
-        "df.groupby('fare').mean()",
-        "df.groupby('Name')['fare'].mean()",
-        "df.groupby('Name').agg({'fare': 'mean'})",
-        "df.merge(df, on='fare')",
-        "df.drop(columns=['fare'])",
-        "df.astype({'fare': 'int'})",
-        "df.rename(columns={'fare': 'x'}, errors='raise')",
-        "df.query('fare > 1')",
-        "def f(table):\n    return table['fare']\nf(df)",
-        "df.fare",
-    ],
-)
-def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
+MISSING_COLUMN = """
+df['fare']
+df.loc[0, 'fare']
+df.sort_values('fare')
+df.groupby('fare').mean()
+df.groupby('Name')['fare'].mean()
+df.groupby('Name').agg({'fare': 'mean'})
+df.merge(df, on='fare')
+df.drop(columns=['fare'])
+df.astype({'fare': 'int'})
+df.rename(columns={'fare': 'x'}, errors='raise')
+df.query('fare > 1')
+(lambda table: table['fare'])(df)
+df.fare
+"""
+
+
+@pytest.mark.parametrize("code", MISSING_COLUMN.strip().split("\n"))
+def test_missing_column_hint_lists_columns(code: str) -> None:
     shown, hint = shown_and_hint(code, **titanic())
     assert "'fare'" in hint
     assert "'Fare'" in shown + hint
-    assert COLUMNS in hint
+    assert "Columns of df: PassengerId, Fare, Name, day, price" in hint
     assert "site-packages" not in shown
 
 
@@ -334,7 +291,7 @@ def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
         ("df[['a', 'b']]", ["there is no column 'a', 'b'"]),
         ("pd.DataFrame({' a': [1], 'b': [2]})['a']", ["Did you mean ' a'? Columns: ' a', b"]),
         (
-            "df.groupby('Name').mean(numeric_only=True)['Name']",
+            "df.groupby('Name').first()['Name']",
             ["'Name' is the index, not a column", "reset_index()"],
         ),
         ("df.loc['Name']", ["'Name' is a column, not a row label"]),
@@ -418,49 +375,36 @@ def test_names_are_suggested_once(code: str, wanted: str) -> None:
     assert wanted in shown.rpartition("Error: ")[2] + hint
 
 
-def test_missing_file_hint_names_tables_and_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_missing_file_hint_names_files(project: Path) -> None:
     for name in ("Cars_2020.csv", "notes.txt", ".hidden"):
-        (tmp_path / name).touch()
+        (project / name).touch()
     cars = titanic()["df"]
-    hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
     loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
     files = "Files here: Cars_2020.csv, notes.txt"
-    assert hint == f"Hint: there is no file 'your_dataset.csv'. {loaded} {files}"
-    hint = shown_and_hint("open('cars2020.csv')")[1]
-    assert hint == "Hint: there is no file 'cars2020.csv'. Did you mean 'Cars_2020.csv'?"
-    assert f"no folder '/mnt/data'. {files}" in shown_and_hint("open('/mnt/data/x')")[1]
+    found = hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)
+    assert found == f"Hint: there is no file 'your_dataset.csv'. {loaded} {files}"
+    found = hint("open('cars2020.csv')")
+    assert found == "Hint: there is no file 'cars2020.csv'. Did you mean 'Cars_2020.csv'?"
+    assert f"no folder '/mnt/data'. {files}" in hint("open('/mnt/data/x')")
     for number in range(30):
-        (tmp_path / f"file{number:02}").touch()
-    assert shown_and_hint("open('x')")[1].endswith("… (32 in all)")
+        (project / f"file{number:02}").touch()
+    assert hint("open('x')").endswith("… (32 in all)")
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
-    hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
-    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
-    assert hint.count("(DataFrame") == 5
-    assert (
-        shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
-    )
+    found = hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)
+    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in found
+    assert found.count("(DataFrame") == 5
+    assert hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars) == ""
 
 
-def test_hint_reveals_only_the_names_of_other_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("project")
+def test_hint_hides_values_of_other_tables() -> None:
     secret = pd.DataFrame({"salary": ["fifty thousand"]})
     names = {**titanic(), "secret": secret, "keys": {"Fares": "fifty thousand"}}
-    for code in (
-        "df['fare']",
-        "pd.read_csv('x.csv')",
-        "data.head()",
-        "df.salry",
-        "secrt['x']",
-    ):
-        hint = shown_and_hint(code, **names)[1]
-        assert hint
-        assert "salary" not in hint
-        assert "fifty" not in hint
+    for code in ("df['fare']", "pd.read_csv('x.csv')", "data.head()", "df.salry", "secrt['x']"):
+        found = hint(code, **names)
+        assert found
+        assert "salary" not in found
+        assert "fifty" not in found
 
 
 SPIES = """
@@ -490,25 +434,17 @@ d = {"Fare": spy, 1: spy}
 """
 
 
-def test_hint_hides_values_of_secret_looking_columns() -> None:
-    hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
-    assert "pd.to_datetime(df['api_key'])" in hint
-    assert "sesame" not in hint
+def test_hint_hides_values_of_secret_columns() -> None:
+    found = hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))
+    assert "pd.to_datetime(df['api_key'])" in found
+    assert "sesame" not in found
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "d['fare']",
-        "objects['who'] + 1",
-        "objects['fare']",
-        "keys['fare']",
-        "missing_name",
-        "open('missing.csv')",
-        "spy + objects + keys",
-        "spy.colums",
-    ],
-)
+FAILING = ["d['fare']", "objects['who'] + 1", "objects['fare']", "keys['fare']", "missing_name"]
+FAILING += ["open('missing.csv')", "spy + objects + keys", "spy.colums"]
+
+
+@pytest.mark.parametrize("code", FAILING)
 def test_no_code_of_user_classes_runs(code: str) -> None:
     names: dict[str, Any] = {"pd": pd}
     exec(SPIES, names)
@@ -523,15 +459,13 @@ def test_no_code_of_user_classes_runs(code: str) -> None:
 
 def test_external_names_stay_on_one_short_line() -> None:
     odd = "Fare\n\x1b[31m\nHint: run this"
-    hint = shown_and_hint(
-        "df['fare']",
-        df=pd.DataFrame({odd: [1], **{f"column number {number}": [1] for number in range(3_000)}}),
-    )[1]
-    assert hint.isprintable()
-    assert len(hint) <= LONGEST
-    assert r"Fare\n\x1b[31m\nHint" in hint
+    names = [odd, *(f"column number {number}" for number in range(3_000))]
+    found = hint("df['fare']", df=pd.DataFrame([range(3_001)], columns=names))
+    assert found.isprintable()
+    assert len(found) <= LONGEST
+    assert r"Fare\n\x1b[31m\nHint" in found
     keys = {f"key {number}": number for number in range(1_000_000)}
-    assert len(shown_and_hint("d['key']", d=keys)[1]) <= LONGEST
+    assert len(hint("d['key']", d=keys)) <= LONGEST
 
 
 def test_failing_hint_is_omitted() -> None:
@@ -539,5 +473,5 @@ def test_failing_hint_is_omitted() -> None:
     object.__setattr__(broken, "_mgr", None)
     odd = "type('Odd', (KeyError,), {'args': property(lambda self: 1 / 0)})('x')"
     for code in ("tf.zeros(3)", "df.fare", "raise KeyError", "raise KeyError('x')", f"raise {odd}"):
-        assert shown_and_hint(code, df=broken)[1] == ""
-    assert shown_and_hint("get = lambda: {}\nget()['x'], df", df=titanic()["df"])[1] == ""
+        assert hint(code, df=broken) == ""
+    assert hint("get = lambda: {}\nget()['x'], df", df=titanic()["df"]) == ""

@@ -26,8 +26,6 @@ from tests.unit.transcripts import (
     record,
 )
 
-# Records become entries: who said and ran what, whether it streamed or is told afterwards.
-
 ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"
 
 
@@ -35,6 +33,10 @@ def token(text: str, kind: str = "chat", block: int = 0, step: int = 0) -> Recor
     return record(
         tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=step, party="claude", kind=kind, block=block
     )
+
+
+def approval(state: str, code: str, block: int = 0, **more: Any) -> Record:
+    return record(tags.APPROVAL, code, turn=1, step=0, block=block, state=state, **more)
 
 
 def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
@@ -80,11 +82,8 @@ def test_thought_of_a_restarted_answer_is_hidden() -> None:
         record(tags.ASSISTANT_CHAT_STREAM, turn=1, step=0, party="claude", fresh=True),
         thought("Once"),
     )
-    assert [entry.hidden for entry in transcript.entries if isinstance(entry, Words)] == [
-        True,
-        True,
-        False,
-    ]
+    hidden = [entry.hidden for entry in transcript.entries if isinstance(entry, Words)]
+    assert hidden == [True, True, False]
 
 
 def test_resumed_cell_gets_its_output_from_the_full_record() -> None:
@@ -101,7 +100,7 @@ def test_unfinished_work_of_a_resumed_session_is_not_running() -> None:
     transcript = folded(
         entered("while True: pass", at=NOW - 60),
         answer(ANSWER),
-        record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting", at=NOW - 60),
+        approval("waiting", "a = 1", at=NOW - 60),
         record(tags.AGENT, turn=1, step=1, state="thinking", party="claude", at=NOW - 60),
     )
     assert transcript.running == {}
@@ -128,34 +127,26 @@ def test_words_and_code_stream_into_separate_entries() -> None:
         token("More"), token("b = 2", "code", block=1),
     )  # fmt: skip
     assert outline(transcript) == [
-        ("words", "First words."),
-        ("code", "a = 1"),
-        ("words", "More"),
-        ("code", "b = 2"),
+        *(("words", "First words."), ("code", "a = 1"), ("words", "More"), ("code", "b = 2"))
     ]
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    assert [entry.named for entry in transcript.entries if isinstance(entry, Words)] == [
-        True,
-        False,
+    named = [entry.named for entry in transcript.entries if isinstance(entry, Words)]
+    assert named == [True, False]
+
+
+@pytest.mark.parametrize(
+    "streamed",
+    [
+        [],
+        [token("First wor"), token("a =", "code")],
+        [token("First words."), token("a = 1", "code"), token("More"), token("b", "code", block=1)],
+    ],
+)
+def test_full_answer_replaces_the_streamed_text(streamed: list[Record]) -> None:
+    assert outline(folded(*streamed, answer(ANSWER))) == [
+        *(("words", "First words."), ("code", "a = 1")),
+        *(("words", "More words."), ("code", "b = 2")),
     ]
-
-
-def test_full_answer_replaces_the_streamed_text() -> None:
-    transcript = folded(token("First wor"), token("a =", "code"), answer(ANSWER))
-    assert outline(transcript) == [
-        ("words", "First words."),
-        ("code", "a = 1"),
-        ("words", "More words."),
-        ("code", "b = 2"),
-    ]
-
-
-def test_full_answer_that_never_streamed_is_drawn_the_same() -> None:
-    streamed = folded(
-        token("First words."), token("a = 1", "code"), token("More words."), token("b = 2", "code", block=1), answer(ANSWER)
-    )  # fmt: skip
-    whole = folded(answer(ANSWER))
-    assert outline(whole) == outline(streamed)
 
 
 def test_thought_and_following_words_are_one_entry_streamed_or_not() -> None:
@@ -177,19 +168,15 @@ def test_streamed_entries_missing_from_the_final_answer_vanish() -> None:
 
 
 def test_a_block_waits_runs_and_becomes_a_cell() -> None:
-    transcript = folded(
-        answer(ANSWER), record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting")
-    )
+    transcript = folded(answer(ANSWER), approval("waiting", "a = 1"))
     assert [cell_of(transcript, number).approval for number in (0, 1)] == ["waiting", ""]
     transcript.fold(
         [
-            record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="run"),
+            approval("run", "a = 1"),
             runs("a = 1", 4, 0),
             record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout"),
             record(tags.ASSISTANT_REPL_OUT, "out\n", cell=4, status="ok", duration=0.2),
-            record(
-                tags.APPROVAL, "b = 2", turn=1, step=0, block=1, state="skipped", reason="no need"
-            ),
+            approval("skipped", "b = 2", block=1, reason="no need"),
         ]
     )
     first, second = cell_of(transcript, 0), cell_of(transcript, 1)
@@ -201,7 +188,7 @@ def test_a_block_waits_runs_and_becomes_a_cell() -> None:
 def test_an_edited_block_shows_the_code_that_runs() -> None:
     transcript = folded(
         answer(ANSWER),
-        record(tags.APPROVAL, "a = 99", turn=1, step=0, block=0, state="edited"),
+        approval("edited", "a = 99"),
         runs("a = 99", 4, 0),
     )
     assert outline(transcript)[1] == ("code", "a = 99")
@@ -218,11 +205,7 @@ def test_a_stopped_answer_is_marked_once() -> None:
 
 
 def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
-    transcript = folded(
-        answer("Half", cut=True),
-        entered("x"),
-        ended("1\n", cut=True),
-    )
+    transcript = folded(answer("Half", cut=True), entered("x"), ended("1\n", cut=True))
     assert isinstance(words := transcript.entries[0], Words)
     assert words.mark == "cut off"
     assert cell_of(transcript).status == "cut off"
@@ -245,29 +228,15 @@ def test_model_is_writing_after_its_first_word_and_its_seconds_continue() -> Non
     )
     assert transcript.activity is not None
     assert (transcript.activity.doing, transcript.activity.since) == ("is writing", NOW)
-    assert folded(token("x")).activity is None, (
-        "of a stream whose beginning was not seen nothing is known"
-    )
+    assert folded(token("x")).activity is None, "the start of the stream is unknown"
 
 
 def test_model_waits_for_the_user_while_code_waits() -> None:
-    waits = record(
-        tags.APPROVAL,
-        "x = 1",
-        request="1",
-        turn=1,
-        step=0,
-        block=0,
-        blocks=1,
-        state="waiting",
-        party="claude",
-    )
+    waits = approval("waiting", "x = 1", request="1", blocks=1, party="claude")
     transcript = folded(answer("```python\nx = 1\n```\n"), waits)
     assert transcript.activity is not None
-    assert (transcript.activity.doing, transcript.activity.waits_for_person) == (
-        "waits for you",
-        True,
-    )
+    activity = transcript.activity
+    assert (activity.doing, activity.waits_for_person) == ("waits for you", True)
     transcript.fold([waits.changed(state="run")])
     assert transcript.activity is None
 
@@ -287,12 +256,9 @@ def test_notices_and_deaths_are_notes_unlike_routine_kernel_events() -> None:
         ("note", "The kernel died: segmentation fault."),
         ("note", "A new one runs."),
     ]
-    assert [entry.gap for entry in transcript.entries] == [False, False, False]
-    assert [entry.level for entry in transcript.entries if isinstance(entry, Note)] == [
-        "warning",
-        "error",
-        "info",
-    ]
+    assert not any(entry.gap for entry in transcript.entries)
+    levels = [entry.level for entry in transcript.entries if isinstance(entry, Note)]
+    assert levels == ["warning", "error", "info"]
 
 
 def test_records_with_missing_attributes_do_no_harm() -> None:
@@ -319,12 +285,7 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch.setattr(fold, "BUDGET", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
-        transcript.fold(
-            [
-                entered("x", number),
-                ended("a line\n" * 100, number, status="ok"),
-            ]
-        )
+        transcript.fold([entered("x", number), ended("a line\n" * 100, number, status="ok")])
     cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
     assert [len(cell.output) for cell in cells] == [40, 40, 40, 40, 100]
     assert cells[0].output.omitted == 60
@@ -332,25 +293,17 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
 
 def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
     hide = record(tags.HIDE, entry="answer 1.0", hidden=True)
-    transcript = folded(
-        token("First words."),
-        hide,
-        token("a = 1", "code"),
-        token("More words.", block=1),
-        answer(ANSWER),
-    )
-    assert [entry.removed for entry in transcript.entries] == ["hidden", "", "hidden", ""]
+    streamed = (token("a = 1", "code"), token("More words.", block=1))
+    transcript = folded(token("First words."), hide, *streamed, answer(ANSWER))
     resumed = folded(hide, answer(ANSWER))
-    assert [entry.removed for entry in resumed.entries] == ["hidden", "", "hidden", ""]
+    for shown in (transcript, resumed):
+        assert [entry.removed for entry in shown.entries] == ["hidden", "", "hidden", ""]
     resumed.fold([record(tags.HIDE, entry="answer 1.0", hidden=False), answer("Again.", step=1)])
     assert not any(entry.removed for entry in resumed.entries)
 
 
 def test_clearing_leaves_running_cells() -> None:
-    transcript = folded(
-        record(tags.NOTICE, "gone", level="info"),
-        entered("long()"),
-    ).copy_running()
+    transcript = folded(record(tags.NOTICE, "gone", level="info"), entered("long()")).copy_running()
     transcript.fold([printed("more\n")])
     assert outline(transcript) == [("code", "long()")]
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
@@ -372,13 +325,7 @@ def test_resumed_session_with_restarted_turn_numbers_keeps_old_answers() -> None
 def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
     def cell(number: int, status: str, tag: str = tags.USER_REPL_IN) -> list[Record]:
         out = tags.USER_REPL_OUT if tag == tags.USER_REPL_IN else tags.ASSISTANT_REPL_OUT
-        attrs: dict[str, Any] = {
-            "cell": number,
-            "party": "x",
-            "turn": 1,
-            "step": number,
-            "block": 0,
-        }
+        attrs: Any = {"cell": number, "party": "x", "turn": 1, "step": number, "block": 0}
         return [
             record(tag, f"c{number}", **attrs),
             record(out, "E\n", **attrs, status=status, kinds=[["traceback", 2]]),
@@ -395,19 +342,12 @@ def test_only_the_users_last_error_shows_the_key_for_asking_about_it() -> None:
     transcript.fold(cell(3, "error", tags.ASSISTANT_REPL_IN))
     assert not cell_of(transcript, 2).offers_explanation, "the model mends its own"
     transcript.fold([record(tags.HIDE, entry="cell 3", hidden=True)])
-    assert transcript.last_error is cell_of(transcript), "the model is not told of the other"
+    assert transcript.last_error is cell_of(transcript), "the other one is hidden"
 
 
 def test_overwritten_output_matches_its_full_record() -> None:
     transcript = Transcript(since=0.0)
-    transcript.fold(
-        [
-            entered("bars()"),
-            printed("one\ntwo"),
-            printed("\x1b["),
-            printed("A\rONE"),
-        ]
-    )
+    transcript.fold([entered("bars()"), printed("one\ntwo"), printed("\x1b["), printed("A\rONE")])
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
@@ -427,42 +367,17 @@ def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
 
 
 def test_waiting_blocks_of_an_answer_are_numbered() -> None:
-    answer = record(
-        tags.ASSISTANT_CHAT,
-        "```python\na\n```\nand\n```python\nb\n```",
-        turn=1,
-        step=0,
-        party="demo",
+    transcript = folded(
+        answer("```python\na\n```\nand\n```python\nb\n```"),
+        approval("waiting", "a", request="r", blocks=2),
     )
-    about: dict[str, Any] = {
-        "request": "r",
-        "turn": 1,
-        "step": 0,
-        "block": 0,
-        "blocks": 2,
-        "state": "waiting",
-    }
-    cells = [
-        entry
-        for entry in folded(answer, record(tags.APPROVAL, "a", **about)).entries
-        if isinstance(entry, Cell)
-    ]
+    cells = [cell_of(transcript, number) for number in (0, 1)]
     assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
 
 
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
-    return record(
-        tags.ASSISTANT_TOOL,
-        text,
-        at=at,
-        call=call,
-        turn=1,
-        step=0,
-        party="claude",
-        name="read_file",
-        arguments="{}",
-        state=state,
-    )
+    attrs = {"party": "claude", "name": "read_file", "arguments": "{}", "state": state}
+    return record(tags.ASSISTANT_TOOL, text, at=at, call=call, turn=1, step=0, **attrs)
 
 
 def doing(transcript: Transcript) -> str:
@@ -495,16 +410,14 @@ def test_unfinished_old_tool_call_is_cut_off() -> None:
 
 
 def test_attachments_appear_under_their_question() -> None:
-    transcript = Transcript(0.0)
-    transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
+    def attached(turn: int, label: str) -> Record:
+        return record(tags.USER_ATTACHMENT, "abc", turn=turn, label=label, size="3 B", problem="")
+
+    transcript = folded(record(tags.USER_CHAT, "see @a.txt", turn=1))
     transcript.pop_changed()
-    transcript.fold(
-        [record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")]
-    )
+    transcript.fold([attached(1, "@a.txt")])
     assert list(transcript.pop_changed()) == [0]
-    transcript.fold(
-        [record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")]
-    )
+    transcript.fold([attached(7, "@b.txt")])
     [question] = transcript.entries
     assert isinstance(question, Question)
     assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]

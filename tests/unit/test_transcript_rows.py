@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
@@ -16,7 +19,7 @@ from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
-from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
+from mahtab_tui.tui.theme import MAHTAB
 from mahtab_tui.tui.transcript.layout import (
     LONGEST,
     CellRows,
@@ -26,17 +29,9 @@ from mahtab_tui.tui.transcript.layout import (
     tool_rows,
 )
 from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
+from tests.unit.transcripts import palette_of
 
-# Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once.
-
-PALETTE = Palette.of(
-    {
-        **role_variables(MAHTAB),
-        "foreground": MAHTAB.foreground or "",
-        "surface": MAHTAB.surface or "",
-        "panel": MAHTAB.panel or "",
-    }
-)
+PALETTE = palette_of(MAHTAB)
 
 CODE = '''def f(x):
     """Doc
@@ -84,6 +79,16 @@ def lines(rows: Rows) -> list[str]:
     return [row.text for row in drawn(rows)]
 
 
+def cell_rows(width: int, **about: Any) -> CellRows:
+    rows = CellRows(Cell(author="you", person=True, code="x", **about), width, PALETTE)
+    rows.update()
+    return rows
+
+
+def added(name: str, type: str = "int", summary: str = "1") -> Change:
+    return Change(name, "added", type=type, summary=summary)
+
+
 def words_rows(source: str, width: int = 60) -> WordsRows:
     rows = WordsRows(Words(author="claude", source=source), width, PALETTE)
     rows.update()
@@ -101,20 +106,15 @@ def output_rows(text: str, width: int = 60, kind: str = "stdout") -> OutputRows:
 texts = st.text(alphabet="ab \u4f60e\u0301\U0001f600", max_size=60)
 
 
+@pytest.mark.parametrize(("cut", "overhang"), [(hard_cuts, ""), (word_cuts, " ")])
 @given(texts, st.integers(2, 12))
-def test_hard_wrapped_rows_fit_without_loss(text: str, width: int) -> None:
-    cuts = hard_cuts(text, width)
+def test_wrapped_rows_fit_without_loss_but_for_spaces_after_words(
+    cut: Callable[[str, int], list[int]], overhang: str, text: str, width: int
+) -> None:
+    cuts = cut(text, width)
     pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
     assert "".join(pieces) == text
-    assert all(cell_len(piece) <= width for piece in pieces)
-
-
-@given(texts, st.integers(2, 12))
-def test_word_wrapped_rows_fit_except_for_trailing_spaces(text: str, width: int) -> None:
-    cuts = word_cuts(text, width)
-    pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
-    assert "".join(pieces) == text
-    assert all(cell_len(piece.rstrip(" ")) <= width for piece in pieces)
+    assert all(cell_len(piece.rstrip(overhang) if overhang else piece) <= width for piece in pieces)
 
 
 @given(st.lists(st.text(alphabet="ab", max_size=6), max_size=6), st.integers(1, 7))
@@ -190,14 +190,19 @@ def test_markdown_of_all_kinds_is_drawn() -> None:
     ]
 
 
+VISIBLE = [
+    "[/x]",
+    "[@click=app.quit]press[/]",
+    "<b>bold</b> <script>x</script>",
+    "<div>\nblock\n</div>",
+    "[name]: https://example.org",
+]
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        "[/x]",
-        "[@click=app.quit]press[/]",
-        "<b>bold</b> <script>x</script>",
-        "<div>\nblock\n</div>",
-        "[name]: https://example.org",
+        *VISIBLE,
         "&#x202e;",
         "```",
         "```nosuchlanguage\nx\n",
@@ -212,16 +217,8 @@ def test_markdown_of_all_kinds_is_drawn() -> None:
 def test_hostile_words_are_drawn_as_text(source: str) -> None:
     text = "\n".join(lines(words_rows(source)))
     assert not set(text) & set("\x1b\x07\u202e\ud800")
-    for visible in (
-        "[/x]",
-        "[@click=app.quit]press[/]",
-        "<b>bold</b> <script>x</script>",
-        "[name]: https://example.org",
-    ):
-        if source == visible:
-            assert visible in text
-    if source.startswith("<div>"):
-        assert "<div>\nblock\n</div>" in text
+    if source in VISIBLE:
+        assert source in text
 
 
 def test_output_is_bounded_with_the_omitted_count() -> None:
@@ -234,9 +231,7 @@ def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
     rows = output_rows("\x1b[31mred\x1b[0m \x1b]0;title\x07plain\x1b[6n\n")
     assert rows[0].text == "red plain"
     text, style = rows[0].spans[0]
-    assert text == "red"
-    assert style.color is not None
-    assert style.color.number == 1
+    assert (text, style.color) == ("red", Color.parse("color(1)"))
 
 
 def test_huge_line_shows_the_omitted_count() -> None:
@@ -268,60 +263,34 @@ def test_a_traceback_begins_with_its_error_in_bold() -> None:
 
 def test_chained_errors_are_labelled_with_their_link() -> None:
     first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
-    for words, lead in [
-        ("The above exception was the direct cause of the following exception:", "caused by"),
-        (
-            "During handling of the above exception, another exception occurred:",
-            "raised while handling",
-        ),
-    ]:
-        rows = lines(
-            output_rows(
-                f"{first}\n{words}\n\n{first.replace('first', 'second')}Hint: h\n", kind="traceback"
-            )
-        )
-        assert [row for row in rows if row[:1] != " "][-3:] == [
-            "ValueError: second",
-            "Hint: h",
-            f"{lead} ValueError: first",
-        ]
+    second = first.replace("first", "second")
+    cause = "The above exception was the direct cause of the following exception:"
+    context = "During handling of the above exception, another exception occurred:"
+    for words, lead in ((cause, "caused by"), (context, "raised while handling")):
+        rows = lines(output_rows(f"{first}\n{words}\n\n{second}Hint: h\n", kind="traceback"))
+        errors = [row for row in rows if row[:1] != " "][-3:]
+        assert errors == ["ValueError: second", "Hint: h", f"{lead} ValueError: first"]
 
 
 def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
     rows = output_rows("Hint: columns\ncolumns of df", width=10, kind="traceback")
-    assert [rows[number].text for number in range(len(rows))] == [
-        "Hint: ",
-        "columns",
-        "columns of",
-        " df",
-    ]
+    assert lines(rows) == ["Hint: ", "columns", "columns of", " df"]
 
 
 def test_marked_entry_without_columns_is_drawn() -> None:
-    strip = Strip([], 0)
-    assert mark_strip(strip, Style(bold=True)).cell_length == 0
+    assert mark_strip(Strip([], 0), Style(bold=True)).cell_length == 0
 
 
-# Rows of a cell beside its code and output: how it ended, what it changed.
+# Changes of a cell, and its status.
 
 
 def test_changes_are_limited_and_counted() -> None:
-    cell = Cell(author="you", person=True, code="x", number=1)
-    cell.changes = [Change(f"n{number}", "added", type="int", summary="1") for number in range(24)]
-    rows = CellRows(cell, 1_000, PALETTE)
-    rows.update()
-    assert "+ n0 int 1" in lines(rows)[-1]
-    assert "+ n11 int 1" in lines(rows)[-1]
-    assert "and 12 more" in lines(rows)[-1]
+    last = lines(cell_rows(1_000, changes=[added(f"n{number}") for number in range(24)]))[-1]
+    assert all(part in last for part in ("+ n0 int 1", "+ n11 int 1", "and 12 more"))
 
 
 def test_changes_wrap_between_names() -> None:
-    cell = Cell(author="you", person=True, code="x", number=1)
-    cell.changes = [
-        Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")
-    ]
-    rows = CellRows(cell, 40, PALETTE)
-    rows.update()
+    rows = cell_rows(40, changes=[added(name, "Series", "(31,)") for name in "abc"])
     assert [line.strip() for line in lines(rows)[-2:]] == [
         "+ a Series (31,)   + b Series (31,)",
         "+ c Series (31,)",
@@ -329,48 +298,26 @@ def test_changes_wrap_between_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("change", "before", "after", "expected"),
     [
-        ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
+        ("added", ("", ""), ("int", "3"), "+ x int 3"),
         (
-            {
-                "change": "rebound",
-                "type": "DataFrame",
-                "summary": "98 × 5",
-                "was_type": "DataFrame",
-                "was": "100 × 4",
-            },
+            "rebound",
+            ("DataFrame", "100 × 4"),
+            ("DataFrame", "98 × 5"),
             "~ x DataFrame 100 × 4 → 98 × 5",
         ),
-        (
-            {
-                "change": "rebound",
-                "type": "str",
-                "summary": "'three'",
-                "was_type": "int",
-                "was": "3",
-            },
-            "~ x int 3 → str 'three'",
-        ),
-        (
-            {
-                "change": "changed",
-                "type": "list",
-                "summary": "2 items",
-                "was_type": "list",
-                "was": "y" * 40,
-            },
-            f"~ x list {'y' * 23}… → 2 items",
-        ),
-        ({"change": "deleted"}, "− x"),
+        ("rebound", ("int", "3"), ("str", "'three'"), "~ x int 3 → str 'three'"),
+        ("changed", ("list", "y" * 40), ("list", "2 items"), f"~ x list {'y' * 23}… → 2 items"),
+        ("deleted", ("", ""), ("", ""), "− x"),
     ],
 )
-def test_change_shows_the_previous_value(change: dict[str, str], expected: str) -> None:
-    rows = CellRows(
-        Cell(author="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE
-    )
-    rows.update()
-    assert rows[len(rows) - 1].text.strip() == expected
+def test_change_shows_the_previous_value(
+    change: str, before: tuple[str, str], after: tuple[str, str], expected: str
+) -> None:
+    (was_type, was), (type, summary) = before, after
+    changed = Change("x", change, type=type, summary=summary, was_type=was_type, was=was)
+    assert lines(cell_rows(80, changes=[changed]))[-1].strip() == expected
 
 
 @pytest.mark.parametrize(
@@ -384,24 +331,16 @@ def test_change_shows_the_previous_value(change: dict[str, str], expected: str) 
     ],
 )
 def test_cell_shows_its_final_status(status: str, mark: str) -> None:
-    cell = Cell(author="you", person=True, code="x", number=1, status=status, duration=0.08)
-    rows = CellRows(cell, 60, PALETTE)
-    rows.update()
-    right = "".join(text for text, _ in rows[0].right)
-    assert right == f"{mark}  0.08 s".strip()
-    assert rows[0].text == "In 1 · you"
+    first = cell_rows(60, number=1, status=status, duration=0.08)[0]
+    assert "".join(text for text, _ in first.right) == f"{mark}  0.08 s".strip()
+    assert first.text == "In 1 · you"
 
 
-# The rows of a call of a tool.
+# Tool calls.
 
 
-def use(arguments: str, text: str = "", state: str = "ok") -> ToolUse:
-    return ToolUse(author="demo", name="look", arguments=arguments, text=text, state=state)
-
-
-def head(arguments: str, state: str = "ok") -> str:
-    (row,) = tool_rows(use(arguments, state=state), 10_000, PALETTE)
-    return row.text
+def use(arguments: str, text: str = "") -> ToolUse:
+    return ToolUse(author="demo", name="look", arguments=arguments, text=text, state="ok")
 
 
 @pytest.mark.parametrize(
@@ -415,28 +354,17 @@ def head(arguments: str, state: str = "ok") -> str:
         ("[" * 100_000, "[" * LONGEST + "… (100,000 characters)"),
         (f'"{"x" * (LONGEST - 2)}"', f'"{"x" * (LONGEST - 2)}"'),
     ],
-    ids=[
-        "keywords",
-        "one line",
-        "none",
-        "no JSON",
-        "a list",
-        "nested without end",
-        "as many as are drawn",
-    ],
+    ids=["keywords", "one line", "none", "no JSON", "a list", "nested", "the longest"],
 )
-def test_arguments_are_shown_in_one_line_as_they_run(arguments: str, expected: str) -> None:
-    assert head(arguments) == f"⚒ look  {expected}"
+def test_arguments_are_shown_in_one_line(arguments: str, expected: str) -> None:
+    (row,) = tool_rows(use(arguments), 10_000, PALETTE)
+    assert row.text == f"⚒ look  {expected}"
 
 
 def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
     rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
-    assert [(row.text, row.soft) for row in rows[1:]] == [
-        ("  a", False),
-        ("      b", False),
-        ("  " + "x" * 18, False),
-        ("x" * 12, True),
-    ]
+    assert [row.text for row in rows[1:]] == ["  a", "      b", "  " + "x" * 18, "x" * 12]
+    assert [row.soft for row in rows[1:]] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("text", ["a", "a\nb\nc"])

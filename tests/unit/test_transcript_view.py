@@ -1,8 +1,9 @@
-"""Text of an entry, positions of words in it, and the sums of heights."""
+"""Texts of entries, positions of matches in them, and sums of heights."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,8 @@ from mahtab_tui.tui.transcript.view import (
     selected_text,
 )
 from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window
-from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
-from tests.unit.transcripts import cell_of, folded, record
+from tests.unit.transcripts import cell_of, ended, entered, folded
 
 
 def window(*entries: Entry, width: int = 20) -> Window:
@@ -29,61 +29,39 @@ def window(*entries: Entry, width: int = 20) -> Window:
     return made
 
 
-def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
-    return Cell(author="x", person=person, agent_index=guest, code=code)
-
-
 def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
-    call = ToolUse(author="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
-    entries = [
-        cell("\nx = 1\n"),
-        Words(author="x", source="Yes.\n"),
-        call,
-        Question(text="why\x07?"),
-        Note(level="info", text="so"),
-    ]
-    assert [entry.plain_text for entry in entries] == [
-        "x = 1",
-        "Yes.",
-        'look {"path": "a"}\nfound',
-        "why?",
-        "so",
-    ]
-    assert ToolUse(author="x", name="look", arguments="{}").plain_text == "look {}"
+    use = partial(ToolUse, author="x", name="look")
+    for entry, text in (
+        (Cell(author="x", person=False, code="\nx = 1\n"), "x = 1"),
+        (Words(author="x", source="Yes.\n"), "Yes."),
+        (use(arguments='{"path": "a"}', text="found\x1b[2J\n"), 'look {"path": "a"}\nfound'),
+        (use(arguments="{}"), "look {}"),
+        (Question(text="why\x07?"), "why?"),
+        (Note(level="info", text="so"), "so"),
+    ):
+        assert entry.plain_text == text
 
 
 def test_omitted_lines_are_noted_in_position() -> None:
     printed = "".join(f"{number}\n" for number in range(2_000))
-    texts = output_text(
-        cell_of(
-            folded(
-                record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)
-            )
-        )
-    ).split("\n")
+    texts = output_text(cell_of(folded(entered("x"), ended(printed)))).split("\n")
     assert texts[199:202] == ["199", "… 1,000 lines left out …", "1200"]
     assert texts[-1] == "1999"
 
 
 def test_each_match_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
-    found = [
-        match_position(SearchMatch(0, number), rows, re.compile("straw")).row for number in range(5)
-    ]
-    assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
+    matches = [match_position(SearchMatch(0, n), rows, re.compile("straw")) for n in range(5)]
+    assert [match.row for match in matches] == [0, 2, 2, 3, 3], "the last one is hidden"
 
 
 def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     rows = window(Note(gap=False, level="info", text="first words and second words"))
     assert rows.rows(0)[1].text.startswith("  ")
-    whole = Selection(
-        Offset(0, position_to_number(RowPosition(0, 0))),
-        Offset(40, position_to_number(RowPosition(0, 9))),
-    )
+    start, end = (position_to_number(RowPosition(0, row)) for row in (0, 9))
+    whole = Selection(Offset(0, start), Offset(40, end))
     assert selected_text(rows, 1, whole) == "· first words and second words"
 
-
-# Sums of heights agree with adding them up.
 
 heights_of_entries = st.lists(st.integers(0, 5), max_size=40)
 

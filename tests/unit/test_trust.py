@@ -1,9 +1,8 @@
-"""Settings that a project's files may not set before the person has allowed it."""
+"""Settings that a project's files may set only after the user trusts them."""
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,16 @@ from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
+from mahtab_tui.session import Session
+from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
+from mahtab_tui.store.sqlite import MemoryStore
+from tests.config_files import config_file, toml
 from tests.skills import write_skill
 from tests.trust import trust_project
 
@@ -62,41 +66,24 @@ WAITS: dict[str, object] = {
     "mcp": {"theirs": {"command": "./evil"}},
     "embedding_model": "ollama:theirs",
 }
-"""Settings that can wait for the person, each with a value that does."""
-FREE: dict[str, object] = {
-    "theme": "mahtab-day",
-    "pictures": "blocks",
-    "approval": "ask",
-}
+"""Settings with a value that needs trust."""
+FREE: dict[str, object] = {"theme": "mahtab-day", "pictures": "blocks", "approval": "ask"}
 """Settings with a value that any project may set."""
 
 
-def toml(value: object) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {toml(each)}" for name, each in value.items()) + "}"
-    return json.dumps(value)
-
-
-def write(project: Path, source: str, key: str, value: object) -> Path:
+def write(project: Path, key: str, value: object, source: str = "config.toml") -> Path:
     (project / "inside").mkdir(exist_ok=True)
-    if source == ".env":
-        text = (
-            ":".join(value)
-            if isinstance(value, list)
-            else json.dumps(value)
-            if isinstance(value, dict)
-            else str(value)
-        )
-        path, line = project / ".env", f"MAHTAB_{key.upper()}={text!r}"
-    else:
-        path, line = project / ".mahtab" / "config.toml", f"{key} = {toml(value)}"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"# One\n{line}\n")
+    if source != ".env":
+        return config_file(project, f"# One\n{key} = {toml(value)}\n")
+    text = ":".join(value) if isinstance(value, list) else value
+    text = json.dumps(text) if isinstance(text, dict) else str(text)
+    path = project / ".env"
+    path.write_text(f"# One\nMAHTAB_{key.upper()}={text!r}\n")
     return path
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, ["config", *words])
+def run(*words: str, input: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["config", *words], input=input)
 
 
 def waiting(path: Path, key: str) -> str:
@@ -111,7 +98,7 @@ def test_new_setting_needs_trust_by_default(project: Path) -> None:
     class NewSettings(Settings):
         brand_new: bool = False
 
-    write(project, "config.toml", "brand_new", True)
+    write(project, "brand_new", True)
     given: dict[str, Any] = {}
     assert NewSettings(**given).brand_new is False
     assert [each.values for each in all_untrusted_settings(NewSettings)] == [{"brand_new": True}]
@@ -123,15 +110,13 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
     project: Path, source: str, key: str
 ) -> None:
     default = getattr(load_settings(), key)
-    path = write(project, source, key, WAITS[key])
+    path = write(project, key, WAITS[key], source)
     settings = load_settings()
     assert getattr(settings, key) == default
     assert settings.untrusted == (waiting(path, key),)
     assert not settings.is_from_project(key)
-
     done = run("trust", "--yes")
-    assert done.exit_code == 0
-    assert done.stdout.startswith(f"{path}: {key} = ")
+    assert (done.exit_code, done.stdout.partition(" = ")[0]) == (0, f"{path}: {key}")
     settings = load_settings()
     assert getattr(settings, key) != default
     assert (settings.untrusted, settings.origin(key).text.endswith(source)) == ((), True)
@@ -139,35 +124,29 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
 
 
 def test_changed_value_needs_trust_again(project: Path) -> None:
-    write(project, "config.toml", "python", "./evil")
+    write(project, "python", "./evil")
     run("trust", "--yes")
-    write(project, "config.toml", "python", "./worse")
+    write(project, "python", "./worse")
     assert load_settings().python is None
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", FREE)
 def test_harmless_values_are_used_at_once(project: Path, source: str, key: str) -> None:
-    write(project, source, key, FREE[key])
+    write(project, key, FREE[key], source)
     settings = load_settings()
     assert not settings.untrusted
     assert source in settings.origin(key).text
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        (".env", "OPENAI_API_KEY=sk-theirs"),
-        (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}'),
-    ],
-)
-def test_trusted_project_key_replaces_the_users(
-    project: Path, home: Path, name: str, line: str
-) -> None:
-    write(home, "config.toml", "api_keys", {"openai": "sk-mine"})
-    path = project / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"# One\n{line}\n")
+@pytest.mark.parametrize("name", [".env", "config.toml"])
+def test_trusted_project_key_replaces_the_users(project: Path, home: Path, name: str) -> None:
+    write(home, "api_keys", {"openai": "sk-mine"})
+    if name == ".env":
+        path = project / name
+        path.write_text("# One\nOPENAI_API_KEY=sk-theirs\n")
+    else:
+        path = write(project, "api_keys", {"openai": "sk-theirs"})
     settings = load_settings()
     assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
     assert settings.untrusted == (waiting(path, "api_keys"),)
@@ -179,22 +158,19 @@ def test_trusted_project_key_replaces_the_users(
 def test_users_own_file_applies_even_if_the_project_is_their_home(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(home, "config.toml", "approval", "auto")
+    write(home, "approval", "auto")
     assert load_settings().approval == "auto"
     monkeypatch.chdir(home)
-    write(home, ".env", "python", "mine")
-    assert (load_settings().approval, load_settings().python, load_settings().untrusted) == (
-        "auto",
-        "mine",
-        (),
-    )
-    write(home, "config.toml", "skills_dir", ["inside"])
+    write(home, "python", "mine", ".env")
+    settings = load_settings()
+    assert (settings.approval, settings.python, settings.untrusted) == ("auto", "mine", ())
+    write(home, "skills_dir", ["inside"])
     assert not load_settings().is_from_project("skills_dir")
 
 
 def test_untrusted_value_does_not_hide_the_users_own(home: Path, project: Path) -> None:
-    write(home, "config.toml", "python", "mine")
-    write(project, "config.toml", "python", "theirs")
+    write(home, "python", "mine")
+    write(project, "python", "theirs")
     assert load_settings().python == "mine"
     assert load_settings().origin("python").file == home / ".mahtab" / "config.toml"
 
@@ -202,7 +178,7 @@ def test_untrusted_value_does_not_hide_the_users_own(home: Path, project: Path) 
 def test_trust_does_not_extend_to_another_project_even_through_a_link(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(project, "config.toml", "python", ".venv")
+    path = write(project, "python", ".venv")
     trust_project()
     other = tmp_path_factory.mktemp("other")
     (other / ".mahtab").mkdir()
@@ -215,7 +191,7 @@ def test_trust_does_not_extend_to_another_project_even_through_a_link(
 def test_unreadable_trust_record_allows_nothing_and_is_recreated(
     project: Path, home: Path, record: str
 ) -> None:
-    write(project, "config.toml", "approval", "auto")
+    write(project, "approval", "auto")
     (home / ".mahtab").mkdir()
     (home / ".mahtab" / "trusted.json").write_text(record)
     assert load_settings().approval == "ask"
@@ -224,7 +200,7 @@ def test_unreadable_trust_record_allows_nothing_and_is_recreated(
 
 
 def test_value_set_by_the_command_is_trusted_but_no_other(project: Path, home: Path) -> None:
-    write(project, "config.toml", "python", "theirs")
+    write(project, "python", "theirs")
     done = run("set", "--project", "approval", "auto")
     assert done.exit_code == 0
     assert "until you trust it" in done.stderr
@@ -236,7 +212,7 @@ def test_value_set_by_the_command_is_trusted_but_no_other(project: Path, home: P
 def test_entry_added_by_the_user_does_not_trust_the_rest_of_its_table(
     project: Path, home: Path
 ) -> None:
-    write(project, "config.toml", "keymap", {"cycle-approval": "enter"})
+    write(project, "keymap", {"cycle-approval": "enter"})
     run("set", "--project", "keymap.help", "f2")
     assert load_settings().keymap == {}
     assert load_settings().untrusted
@@ -245,7 +221,7 @@ def test_entry_added_by_the_user_does_not_trust_the_rest_of_its_table(
 def test_untrusted_settings_are_reported_by_every_command_using_settings(
     project: Path, home: Path
 ) -> None:
-    write(project, "config.toml", "approval", "auto")
+    write(project, "approval", "auto")
     sentence = load_settings().untrusted[0]
     assert sentence in run().stderr
     assert any(sentence in line and line.startswith("!") for line in report())
@@ -254,37 +230,27 @@ def test_untrusted_settings_are_reported_by_every_command_using_settings(
 
 
 def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
-    from mahtab_tui.kernel.process import ProcessKernel
-    from mahtab_tui.session import Session
-    from mahtab_tui.session.info import HeadlessFrontend
-
-    write(project, "config.toml", "approval", "auto")
-    messages: list[str] = []
-
-    class MessageHandler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
-    session.log.addHandler(MessageHandler())
+    write(project, "approval", "auto")
+    store = MemoryStore()
+    settings = load_settings(model="demo")
+    session = Session(settings, ProcessKernel(), HeadlessFrontend(), store=store)
     session.start()
     session.close()
-    assert any("sets approval," in text for text in messages)
+    assert any("sets approval," in record.text for record in store.records)
     assert session.info.approval == "ask"
 
 
 def test_skill_folders_named_by_a_project_file_need_trust(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(project, "config.toml", "skills_dir", ["inside"])
+    write(project, "skills_dir", ["inside"])
     trust_project()
     settings = load_settings()
     assert settings.is_from_project("skills_dir")
     inside = ProjectFolder(project / "inside", project)
     assert inside in skill_folders(project, settings.skills_dir, of_project=True)
-    assert (
-        skill_folders(project, [project.parent], of_project=True)[-1] == project.parent
-    )  # allowed, or it would not have come here
+    # A folder outside needs trust only, which the settings check.
+    assert skill_folders(project, [project.parent], of_project=True)[-1] == project.parent
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "inside")
     assert not load_settings().is_from_project("skills_dir")
     assert not load_settings(skills_dir=("inside",)).is_from_project("skills_dir")
@@ -293,13 +259,9 @@ def test_skill_folders_named_by_a_project_file_need_trust(
 def test_links_out_of_a_project_named_skill_folder_are_refused(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from mahtab_tui.kernel.process import ProcessKernel
-    from mahtab_tui.session import Session
-    from mahtab_tui.session.info import HeadlessFrontend
-
     secret = tmp_path_factory.mktemp("elsewhere") / "id"
     secret.write_text("A private word.")
-    write(project, "config.toml", "skills_dir", ["inside"])
+    write(project, "skills_dir", ["inside"])
     trust_project()
     (project / "inside" / "link.md").symlink_to(secret)
     assert "link" not in load_skill_descriptions()
@@ -310,7 +272,7 @@ def test_links_out_of_a_project_named_skill_folder_are_refused(
 
 
 def test_trust_record_does_not_contain_the_values(project: Path, home: Path) -> None:
-    write(project, "config.toml", "base_url", "https://me:word-of-mine@elsewhere.example/v1")
+    write(project, "base_url", "https://me:word-of-mine@elsewhere.example/v1")
     assert "word-of-mine" not in run("trust", "--yes").stdout
     record = home / ".mahtab" / "trusted.json"
     assert "word-of-mine" not in record.read_text()
@@ -319,25 +281,22 @@ def test_trust_record_does_not_contain_the_values(project: Path, home: Path) -> 
 
 
 def test_trust_makes_each_value_visible_and_asks(project: Path, home: Path) -> None:
-    path = write(project, "config.toml", "model", "demo\u001b]52;c;aGk=\u0007\u202e\u200bx")
-    done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
+    path = write(project, "model", "demo\u001b]52;c;aGk=\u0007\u202e\u200bx")
+    done = run("trust", input="n\n")
     assert done.exit_code == 1
     assert f"{path}: model = 'demo\\x1b]52;c;aGk=\\x07\\u202e\\u200bx'\n" in done.stdout
     assert load_settings().model is None
     assert run("trust").exit_code == 1  # nobody answers
-    assert CliRunner().invoke(app, ["config", "trust"], input="y\n").exit_code == 0
+    assert run("trust", input="y\n").exit_code == 0
     assert load_settings().model is not None
 
 
 def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
     (project / "AGENTS.md").write_text("Use polars.\x1b[2J See @more.md")
     (project / "more.md").write_text("More.")
-    done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
-    assert (
-        f"{project}/AGENTS.md: instructions for the model, from AGENTS.md:\nUse polars.␛[2J See @more.md\n"
-        in done.stdout
-    )
-    assert f"{project}/AGENTS.md: instructions for the model, from more.md:\nMore.\n" in done.stdout
+    shown = run("trust", input="n\n").stdout
+    for name, text in {"AGENTS.md": "Use polars.␛[2J See @more.md", "more.md": "More."}.items():
+        assert f"{project}/AGENTS.md: instructions for the model, from {name}:\n{text}\n" in shown
     assert find_instructions(project).untrusted
     assert run("trust", "--yes").exit_code == 0
     assert find_instructions(project).texts() == {
@@ -349,7 +308,7 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
 def test_skills_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
     folder = write_skill(project / ".mahtab" / "skills", "ours", content="Ours.").parent
     (folder / "more.md").write_text("More.")
-    shown = CliRunner().invoke(app, ["config", "trust"], input="n\n").stdout
+    shown = run("trust", input="n\n").stdout
     assert f"{folder}/SKILL.md: a skill for the model:\nours: fine\n\nOurs.\n" in shown
     assert f"{folder}/more.md: a skill for the model:\nMore.\n" in shown
     assert "ours" not in load_skill_descriptions()

@@ -1,4 +1,4 @@
-"""Which cell an undo begins with, and the memory of arrays that it restores."""
+"""The first cell that an undo of an entry undoes; the memory of arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.records import made
 
 
 def conversation() -> Iterator[Record]:
-    """Two questions: cells 1 and 4, with cells of an agent and the user between; none; then cell 5
-    of the user."""
+    """Yield a question with cells 2 and 5, among cells of an agent and the user; one without
+    cells; and a cell of the user."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
         return made(tag, text, attrs, 1.0)
@@ -52,13 +52,9 @@ def conversation() -> Iterator[Record]:
 
 
 def text(entry: Entry) -> str:
-    return (
-        entry.code
-        if isinstance(entry, Cell)
-        else entry.text
-        if isinstance(entry, Question)
-        else getattr(entry, "source", "").strip()
-    )
+    if isinstance(entry, Cell):
+        return entry.code
+    return entry.text if isinstance(entry, Question) else getattr(entry, "source", "").strip()
 
 
 BEGINS = {
@@ -98,34 +94,22 @@ def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], firs
         entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."
     )
     assert begins(transcript, entry) == first
-    assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
+    assert begins(transcript, transcript.entries[-1]) is None, "a notice belongs to no cell"
 
 
 def test_notebook_text_belongs_to_no_answer() -> None:
+    title = made(tags.NOTEBOOK_CELL, "# Title", {"position": 1, "kind": "markdown"}, 1.0)
+    attrs = {"cell": 7, "turn": 2, "step": 1, "party": "claude"}
     transcript = Transcript(0.0)
-    transcript.fold(
-        [
-            *conversation(),
-            made(tags.NOTEBOOK_CELL, "# Title", {"position": 1, "kind": "markdown"}, 1.0),
-        ]
-    )
-    transcript.fold(
-        [
-            made(
-                tags.ASSISTANT_REPL_IN,
-                "f = 6",
-                {"cell": 7, "turn": 2, "step": 1, "party": "claude"},
-                1.0,
-            )
-        ]
-    )
+    transcript.fold([*conversation(), title])
+    transcript.fold([made(tags.ASSISTANT_REPL_IN, "f = 6", attrs, 1.0)])
     words = next(entry for entry in transcript.entries if entry.key == "place 1")
     assert cell_to_undo(transcript.entries, words) is None
 
 
 on_linux = pytest.mark.skipif(
     not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
+    reason="only Linux lets us read another process's memory",
 )
 SIZE = 1_000_003
 Forked = Callable[..., Any]
@@ -133,7 +117,7 @@ Forked = Callable[..., Any]
 
 @pytest.fixture
 def forked() -> Iterator[Forked]:
-    """Forks processes that keep this one's memory."""
+    """Fork a process that has a copy of this one's memory."""
     pids: list[int] = []
 
     def fork(without: mmap.mmap | None = None) -> Any:
@@ -162,11 +146,10 @@ def array(buffer: bytearray | mmap.mmap, start: int = 0) -> Any:
 
 def plan_of(*arrays: Any) -> Plan:
     plan = Plan({}, Graph(Kinds({})))
-    plan.copies = [
-        Copy(array, memory, [memory])
-        for array in arrays
-        if (memory := find_memory(array)) is not None
-    ]
+    for array in arrays:
+        memory = find_memory(array)
+        assert memory is not None
+        plan.copies.append(Copy(array, memory, [memory]))
     return plan
 
 
@@ -182,9 +165,13 @@ def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     assert set(guarded[:17] + guarded[17 + SIZE :]) == {ord("+")}
 
 
+@pytest.fixture
+def room() -> mmap.mmap:
+    return mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 @on_linux
-def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
-    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def test_unreadable_part_leaves_everything_unchanged(forked: Forked, room: mmap.mmap) -> None:
     first, last = array(bytearray(SIZE)), array(bytearray(SIZE))
     then = forked(without=room)
     lost = array(room)
@@ -196,8 +183,9 @@ def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
 
 
 @on_linux
-def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked) -> None:
-    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(
+    forked: Forked, room: mmap.mmap
+) -> None:
     then = forked(without=room)
     lost = array(room)
     lost[:] = 1

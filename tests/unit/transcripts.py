@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual.theme import Theme
+
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.theme import Palette, role_variables
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import made
@@ -57,6 +60,11 @@ def outline(transcript: Transcript) -> list[tuple[str, str]]:
         raise AssertionError(entry)
 
     return [describe(entry) for entry in transcript.entries if not entry.hidden]
+
+
+def palette_of(theme: Theme) -> Palette:
+    names = ("foreground", "surface", "panel")
+    return Palette.of(role_variables(theme) | {name: getattr(theme, name) for name in names})
 
 
 def cell_of(transcript: Transcript, position: int = 0) -> Cell:

@@ -46,14 +46,14 @@ class KernelCalls:
 
     def on_prompt(self, prompt: str, password: bool) -> None:
         """Raises `KernelError`, and `ValueError` if a marked request is malformed."""
-        number, asked = next(self._ids), None
+        number, question = next(self._ids), None
         if prompt.startswith(self._token):
             frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
             call = checked(HostCall, {**frame, "id": number})
         else:
-            asked = prompt, password
+            question = prompt, password
             call = HostCall(number, "input", {"prompt": prompt, "password": password})
-        self._open[number] = asked
+        self._open[number] = question
         self._answers.begin(call)
 
     def quit(self) -> None:
@@ -64,14 +64,14 @@ class KernelCalls:
         self._answers.cancel_all()
 
     def _answer(self, answer: Frame) -> None:
-        asked = self._open.pop(answer["id"], ())
-        if asked is None:
+        question = self._open.pop(answer["id"], ())
+        if question is None:
             try:
                 self._reply(json.dumps(answer))
             except (TypeError, ValueError) as error:
                 self._reply(json.dumps({"error": f"The answer cannot be sent: {error}"}))
-        elif asked:
-            prompt, hidden = asked
+        elif question:
+            prompt, hidden = question
             line = answer.get("value")
             line = line if isinstance(line, str) else END_OF_INPUT
             typed = "" if hidden or line == END_OF_INPUT else line
@@ -134,9 +134,8 @@ class JupyterCell:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
-                    self.running.add_display(
-                        {"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"}
-                    )
+                    text = text.rstrip("\n") + "\n"
+                    self.running.add_display({"mime": "text/plain", "data": "", "text": text})
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
@@ -151,9 +150,8 @@ class JupyterCell:
             pieces.append(("traceback", _traceback(error)))
         elif reply.get("status") in ("aborted", "abort"):
             status = Status.INTERRUPTED
-            pieces.append(
-                ("traceback", "The kernel did not run the cell, because an earlier one failed.\n")
-            )
+            text = "The kernel did not run the cell, because an earlier one failed.\n"
+            pieces.append(("traceback", text))
         report = {"changes": [], "cwd": "", **content, "frames": [], "duration": duration}
         end = {**report, "cell": self.running.cell, "status": status, "pieces": pieces}
         self.running.done(checked(CellEnd, end))

@@ -13,15 +13,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import mahtab_tui.worker as worker
-from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations, T
-from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.jupyter.cell import (
-    Channel,
-    JupyterCell,
-    KernelCalls,
-    Message,
-    parent_id,
+from mahtab_tui.kernel.base import (
+    KernelError,
+    KernelHost,
+    Operation,
+    Operations,
+    T,
+    host_definitions,
 )
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.jupyter.cell import Channel, JupyterCell, KernelCalls, Message, parent_id
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.system import start_thread, wait_for_result
@@ -104,31 +105,24 @@ class Conversation:
             raise KernelError(f"{self._wire.label} is no kernel for Python.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
         content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
-        reply = self._request("shell", "execute_request", content).result(READY)
+        reply = self._request("execute_request", content).result(READY)
         self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
         opened = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
         self._report("shell", "comm_open", opened)
-        self._requests.ask(
-            Operations.functions,
-            functions=[function._asdict() for function in self._host.functions()],
-        )
-        if servers := self._host.servers():
-            self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
+        for op, definitions in host_definitions(self._host):
+            self._requests.ask(getattr(Operations, op), None, **{op: definitions})
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Request the info until both its reply and its output arrive."""
-        deadline, asked = time.monotonic() + READY, 0.0
+        deadline, last = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
         while time.monotonic() < deadline:
-            if time.monotonic() - asked > AGAIN:
-                asked = time.monotonic()
-                replies.append(self._request("shell", "kernel_info_request", {}))
-            if (
-                self._received.wait(0.02)
-                and (done := next((each for each in replies if each.done()), None)) is not None
-            ):
-                return done.result()
+            if time.monotonic() - last > AGAIN:
+                last = time.monotonic()
+                replies.append(self._request("kernel_info_request", {}))
+            if self._received.wait(0.02) and (done := wait(replies, 0).done):
+                return done.pop().result()
             if how := self._wire.ended():
                 raise KernelError(how)
         raise KernelError(
@@ -273,16 +267,14 @@ class Conversation:
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
 
-    def _request(
-        self, channel: Channel, kind: str, content: Mapping[str, Any]
-    ) -> Future[Mapping[str, Any]]:
+    def _request(self, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
             if self._over:
                 raise KernelError(self._over)
             self._replies[str(message["header"]["msg_id"])] = reply
-        self._wire.send(channel, message)
+        self._wire.send("shell", message)
         return reply
 
     def _report(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:

@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.base import (
+    CellListener,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
-    OnDisplay,
-    OnOutput,
     Operation,
     Operations,
     T,
@@ -24,13 +23,7 @@ from mahtab_tui.kernel.jupyter.cell import Channel, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.process import CLOSED, startup_failure
 from mahtab_tui.kernel.requests import KernelReady
-from mahtab_tui.kernel.values import (
-    RESET,
-    CellResult,
-    Lock,
-    Status,
-    UndoStep,
-)
+from mahtab_tui.kernel.values import FRESH, RESET, CellResult, Lock, Status, UndoStep
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
@@ -83,56 +76,40 @@ class JupyterKernel(Kernel):
         start_thread("mahtab-jupyter-watch", self._watch)
         self._report(KernelState.IDLE, self._run_startup())
 
-    def execute(
-        self,
-        code: str,
-        *,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None = None,
-        nested: bool = False,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+    def _run_cell(
+        self, code: str, listener: CellListener, nested: bool, lock: Lock | None
     ) -> CellResult:
         self._refuse_lock(lock)
         if nested:
             detail = "A Jupyter kernel runs no cell inside another one."
-            return CellResult(cell, Status.INTERRUPTED, "", (), 0.0, (), detail)
-        running = RunningCell(cell, on_output, limit, on_display)
+            return CellResult(listener.cell, Status.INTERRUPTED, "", (), 0.0, (), detail)
         with self._turn:
             with self._swap:
-                talk = self._conversation
-            if talk is None:
-                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
+                conversation = self._conversation
+            if conversation is None:
+                return CellResult(listener.cell, Status.DIED, "", (), 0.0, (), self._failure)
             with self._busy(nested):
-                return talk.run(code, running)
+                return conversation.run(code, RunningCell(*listener))
 
     def interrupt(self) -> bool:
-        talk = self._conversation
-        return talk is not None and talk.interrupt()
+        conversation = self._conversation
+        return conversation is not None and conversation.interrupt()
 
     def kill(self) -> None:
         self._replace("The kernel was killed.", _STARTED)
 
     def reset(self) -> None:
-        self._replace(RESET, "Started a fresh kernel; its namespace is empty.")
+        self._replace(RESET, FRESH)
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError(
             "A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead."
         )
 
-    def change_directory(self, path: str) -> str:
-        talk = self._require()
-        talk.cwd = talk.ask(Operations.change_directory, path=path)
-        return talk.cwd
-
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
         if self._conversation is not None:
             self._conversation.send_size(columns, lines)
-
-    def set_reload(self, on: bool) -> None: ...
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
@@ -148,35 +125,37 @@ class JupyterKernel(Kernel):
             return
         self._closed.set()
         with self._swap:
-            talk, self._conversation = self._conversation, None
+            conversation, self._conversation = self._conversation, None
             self._failure = CLOSED
-            if talk is not None and not self._wire.ours:
+            if conversation is not None and not self._wire.ours:
                 with suppress(KernelError, TimeoutError):
-                    talk.leave()
-            if talk is not None:
-                talk.end(Status.KILLED, CLOSED)
+                    conversation.leave()
+            if conversation is not None:
+                conversation.end(Status.KILLED, CLOSED)
                 self._wire.close()
         self._report(KernelState.DEAD, "")
 
     # Life cycle of the kernel
 
     def _begin(self) -> None:
-        talk = Conversation(self._wire, self._host)
-        self._conversation = talk
+        conversation = Conversation(self._wire, self._host)
+        self._conversation = conversation
         try:
-            talk.begin()
+            conversation.begin()
         except (KernelError, TimeoutError) as error:
             self._conversation = None
-            talk.end(Status.DIED, str(error))
+            conversation.end(Status.DIED, str(error))
             raise KernelError(str(error) or "The kernel does not answer.") from None
-        talk.send_size(*self._size)
+        conversation.send_size(*self._size)
 
     def _run_startup(self) -> str:
-        talk, startup = self._conversation, self._startup
-        if talk is None or not startup:
+        conversation, startup = self._conversation, self._startup
+        if conversation is None or not startup:
             return ""
         with self._turn:
-            result = talk.run(startup, RunningCell(0, lambda kind, text: None, None), quiet=True)
+            result = conversation.run(
+                startup, RunningCell(0, lambda kind, text: None, None), quiet=True
+            )
         if result.status is Status.OK:
             if result.output:
                 self._host.background_output(result.output)
@@ -189,12 +168,15 @@ class JupyterKernel(Kernel):
         if not self._wire.ours:
             self._wire.restart()
         with self._swap:
-            talk, self._conversation = self._conversation, None
-            if talk is not None:
-                talk.end(Status.KILLED, why)
-            self._host.kernel_state(self._info_as(KernelState.DEAD), why)
+            self._end_conversation(Status.KILLED, why)
             self._start_again()
         self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
+
+    def _end_conversation(self, status: Status, why: str) -> None:
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            conversation.end(status, why)
+        self._host.kernel_state(self._info_as(KernelState.DEAD), why)
 
     def _start_again(self) -> None:
         self._report(KernelState.STARTING, "")
@@ -209,18 +191,16 @@ class JupyterKernel(Kernel):
     def _watch(self) -> None:
         while not self._closed.wait(POLL_INTERVAL):
             with self._swap:
-                talk = self._conversation
-            if talk is not None and (how := self._wire.ended()):
-                self._on_death(how, talk)
+                conversation = self._conversation
+            if conversation is not None and (how := self._wire.ended()):
+                self._on_death(how, conversation)
 
-    def _on_death(self, how: str, talk: Conversation) -> None:
+    def _on_death(self, how: str, conversation: Conversation) -> None:
         with self._swap:
-            if talk is not self._conversation or self._closed.is_set():
+            if conversation is not self._conversation or self._closed.is_set():
                 return
-            self._conversation = None
             self._failure = how
-            talk.end(Status.DIED, how)
-            self._host.kernel_state(self._info_as(KernelState.DEAD), how)
+            self._end_conversation(Status.DIED, how)
             self._state = KernelState.DEAD
             if not self._wire.ours:
                 return
@@ -231,23 +211,23 @@ class JupyterKernel(Kernel):
         self._report(KernelState.IDLE, f"{_STARTED} {self._run_startup()}".strip())
 
     def _on_message(self, channel: Channel, message: Message) -> None:
-        talk = self._conversation
-        if talk is not None:
-            talk.on_message(channel, message)
-
-    def _require(self) -> Conversation:
-        talk = self._conversation
-        if talk is None:
-            raise KernelError(self._failure)
-        return talk
+        conversation = self._conversation
+        if conversation is not None:
+            conversation.on_message(channel, message)
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        return self._require().ask(operation, timeout, **fields)
+        conversation = self._conversation
+        if conversation is None:
+            raise KernelError(self._failure)
+        reply = conversation.ask(operation, timeout, **fields)
+        if isinstance(reply, str) and operation is Operations.change_directory:
+            conversation.cwd = reply
+        return reply
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        talk, wire = self._conversation, self._wire
-        ready = KernelReady("", "", "", 0) if talk is None else talk.ready
-        cwd = "" if talk is None else talk.cwd
+        conversation, wire = self._conversation, self._wire
+        ready = KernelReady("", "", "", 0) if conversation is None else conversation.ready
+        cwd = "" if conversation is None else conversation.cwd
         return KernelInfo(
             ready.python, ready.executable, cwd, ready.pid, state, wire.label, address=wire.address
         )

@@ -222,11 +222,8 @@ class ExistingConnection(ZmqConnection):
         client.hb_channel.unpause()
 
     def ended(self) -> str:
-        return (
-            ""
-            if self._client.hb_channel.is_beating()
-            else f"The kernel of {self._file} no longer answers."
-        )
+        beats = self._client.hb_channel.is_beating()
+        return "" if beats else f"The kernel of {self._file} no longer answers."
 
     def interrupt(self) -> None:
         self.send("control", self.session.msg("interrupt_request", content={}))

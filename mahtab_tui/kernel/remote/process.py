@@ -105,10 +105,9 @@ def noted_kernels(session: str | None = None) -> list[KernelNote]:
         paths = list(sockets_folder().glob(f"*{_NOTE_SUFFIX}"))
     except OSError:
         return []
-    return sorted(
-        (noted for noted in map(_read_note, paths) if noted and session in (None, noted.session)),
-        key=lambda noted: -noted.since,
-    )
+    notes = filter(None, map(_read_note, paths))
+    found = [noted for noted in notes if session in (None, noted.session)]
+    return sorted(found, key=lambda noted: -noted.since)
 
 
 def _read_note(path: Path) -> KernelNote | None:
@@ -137,8 +136,8 @@ def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
     """Attach to a remote kernel, even if another host has it. Raises `KernelGone` if it has ended;
     then the output of its last cell is saved. Raises `KernelError`."""
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    asked = {**noted.station.request(host), "received": 0, "attach": token.hex()}
-    transport = Transport(parse(noted.station.address), asked, ask)
+    request = {**noted.station.request(host), "received": 0, "attach": token.hex()}
+    transport = Transport(parse(noted.station.address), request, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
             _save_last_output(noted, transport)
@@ -185,8 +184,9 @@ def _save_last_output(noted: KernelNote, transport: Transport) -> None:
         save_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
     except (OSError, TypeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
+        label = noted.station.label
         raise KernelError(
-            f"The output of the last cell on {noted.station.label} cannot be saved: {why}."
+            f"The output of the last cell on {label} cannot be saved: {why}."
         ) from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)
@@ -256,21 +256,21 @@ class RemoteOutput:
         return bool(data)
 
     def _next_output(self, end: int | None = None) -> bytes:
-        given = b""
+        output = b""
         while self._pieces and (end is None or self.position < end):
             offset, data = self._pieces.popleft()
             data = data[max(0, self.position - offset) :]
             if not data:
                 continue
             if offset > self.position:
-                given += format_omission(offset - self.position)
+                output += format_omission(offset - self.position)
                 self.position = offset
             if end is not None and len(data) > (count := max(0, end - self.position)):
                 self._pieces.appendleft((self.position + count, data[count:]))
                 data = data[:count]
             self.position += len(data)
-            given += data
-        return given
+            output += data
+        return output
 
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
@@ -294,7 +294,7 @@ class RemoteProcess:
 
     def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
         self._address = parse(connected.station.address)
-        self._asked = connected.station.request(connected.host)
+        self._request = connected.station.request(connected.host)
         self._noted = connected.noted
         self.detach_handle: DetachHandle | None = None if self._noted is None else self
         self._wire = wire
@@ -399,13 +399,9 @@ class RemoteProcess:
             self._wire.lost(time.time() + pause, why)
             if self._leaving.wait(pause):
                 return None
+            request = {**self._request, "received": self._link.received}
             try:
-                transport = Transport(
-                    self._address,
-                    {**self._asked, "received": self._link.received},
-                    self._wire.ask,
-                    self._leaving,
-                )
+                transport = Transport(self._address, request, self._wire.ask, self._leaving)
             except (KernelGone, KernelClaimed):
                 raise
             except KernelError as error:
@@ -516,10 +512,7 @@ class RemoteLauncher:
         self._keep = keep_hours * 3600
         self._session = session
         self._waiting = waiting
-
-    @property
-    def will_reattach(self) -> bool:
-        return self._waiting is not None
+        self.will_reattach = waiting is not None
 
     def find(self, python: str | None) -> str:
         return python or ""
@@ -533,15 +526,9 @@ class RemoteLauncher:
         address, host = self._address, secrets.token_hex(8)
         station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
         token = os.urandom(TOKEN_SIZE)
-        asked = {
-            "python": executable,
-            "cwd": cwd,
-            "env": screen_variables(*size),
-            "keep": self._keep,
-            "bootstrap": BOOTSTRAP,
-            "kernel_token": token.hex(),
-        }
-        request = {**station.request(host), "received": 0, "start": asked}
+        kernel = {"python": executable, "cwd": cwd, "env": screen_variables(*size)}
+        settings = {"keep": self._keep, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
+        request = {**station.request(host), "received": 0, "start": {**kernel, **settings}}
         transport = Transport(address, request, wire.ask, wire.given_up)
         noted = save_note(self._session, station) if self._session else None
         if self._session and noted is None:

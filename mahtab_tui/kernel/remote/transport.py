@@ -184,13 +184,13 @@ class Transport:
     def __init__(
         self,
         address: Address,
-        asked: Mapping[str, Any],
+        request: Mapping[str, Any],
         ask: Ask,
         given_up: threading.Event | None = None,
     ) -> None:
-        """asked: the first line for the station. given_up: set when nobody waits any more. Raises
+        """request: the first line for the station. given_up: set when nobody waits any more. Raises
         `KernelError`."""
-        self._address = address
+        self._label = address.label
         self._given_up = given_up or threading.Event()
         self._errors = ""
         self.buffered = b""
@@ -217,7 +217,7 @@ class Transport:
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
         try:
-            self.received = self._connect(asked)
+            self.received = self._connect(request)
         except BaseException:
             self.close()
             raise
@@ -257,37 +257,32 @@ class Transport:
             with contextlib.suppress(OSError):
                 file.close()
 
-    def _connect(self, asked: Mapping[str, Any]) -> int:
+    def _connect(self, request: Mapping[str, Any]) -> int:
         files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT
+        about = {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}
         # Sent before it is requested, because each round trip counts on a slow connection.
         with contextlib.suppress(KernelError):
-            self._write_line(
-                {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}, deadline
-            )
+            self._write_line(about, deadline)
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
             raise KernelError(
-                f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
+                f"{self._label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
             )
         if self._line(deadline) == b"send":
             self._write(files, deadline)
-        self._write_line(asked, deadline)
+        self._write_line(request, deadline)
         try:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
-                raise KernelGone(
-                    f"{self._address.label} was reached, but {str(answer['error'])[:200]}."
-                )
+                raise KernelGone(f"{self._label} was reached, but {str(answer['error'])[:200]}.")
             if "taken" in answer:
-                raise KernelClaimed(
-                    f"The kernel on {self._address.label} is now open in another terminal."
-                )
+                raise KernelClaimed(f"The kernel on {self._label} is now open in another terminal.")
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
+            raise KernelError(f"{self._label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
         read = 0
@@ -297,9 +292,7 @@ class Transport:
             if line.startswith(MAGIC.encode() + b" "):
                 return line.decode(errors="replace").split()[1:]
             if read > _BANNER:
-                raise KernelError(
-                    f"{self._address.label} prints something, but does not run Python."
-                )
+                raise KernelError(f"{self._label} prints something, but does not run Python.")
 
     def _line(self, deadline: float) -> bytes:
         while b"\n" not in self.buffered:
@@ -324,7 +317,7 @@ class Transport:
             while self.read_stderr():
                 self._wait(select.POLLIN, self.stderr, deadline)
         why = self.errors[:300] or "the command has ended"
-        return f"{self._address.label} did not start a kernel: {why}."
+        return f"{self._label} did not start a kernel: {why}."
 
     def _write_line(self, message: Mapping[str, Any], deadline: float) -> None:
         self._write(json.dumps(message).encode() + b"\n", deadline)
@@ -345,14 +338,14 @@ class Transport:
         poll.register(self.stderr, select.POLLIN)
         while True:
             if self._given_up.is_set():
-                raise KernelError(f"{self._address.label} was not waited for.")
+                raise KernelError(f"{self._label} was not waited for.")
             left = deadline - time.monotonic()
             if left <= 0 and self._questions.waits:
                 left = 1.0
             if left <= 0:
                 why = f" ({self.errors[:200]})" if self.errors else ""
                 raise KernelError(
-                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{why}."
+                    f"{self._label} has not answered for {CONNECT_TIMEOUT:.0f} s{why}."
                 )
             ready = dict(poll.poll(min(left, _POLL_INTERVAL) * 1000))
             if self.stderr in ready and not self.read_stderr():

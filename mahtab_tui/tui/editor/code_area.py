@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,18 +20,6 @@ from textual.widgets.text_area import TextAreaTheme
 
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
-
-_PIECE = re.compile(
-    r'(?P<string>"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)|' + r"'''(?:[^\\]|\\.)*?(?:'''|\\?\Z)|"
-    r'"(?:[^"\\\n]|\\.)*"?|'
-    + r"'(?:[^'\\\n]|\\.)*'?)|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])",
-    re.DOTALL,
-)
-
-
-def strip_literals(text: str) -> str:
-    return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
-
 
 STEP = "    "
 
@@ -66,10 +53,9 @@ class CodeArea(TextArea):
         text: str
         python: bool
 
-    def __init__(self, text: str = "", *, id: str | None = None) -> None:
+    def __init__(self, id: str) -> None:
         self.typing = False
         super().__init__(
-            text,
             language="python",
             tab_behavior="focus",
             highlight_cursor_line=False,

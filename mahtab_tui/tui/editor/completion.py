@@ -122,17 +122,14 @@ _TRIGGER = re.compile(
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
-
 _PENDING_RETRY = 0.3
 """Seconds until another request, while an MCP server starts."""
 
 
-class CompletionRequest(NamedTuple):
+class EditorState(NamedTuple):
     code: str
     cursor: int
     """Offset in characters."""
-    by_key: bool
-    """Whether the user pressed a key for it."""
     python: bool
 
 
@@ -147,8 +144,8 @@ class Completer:
         """complete, complete_question: called on a thread; None disables."""
         self._area = area
         self._list = shown
-        self._complete = complete
-        self._complete_question = complete_question
+        self._completers = {True: complete, False: complete_question}
+        """By whether the text is Python."""
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
 
@@ -176,23 +173,21 @@ class Completer:
             self._insert(self._list.chosen)
             return True
         useful = before.strip() if area.python else self._starts_mention_or_command(before)
-        if self._completer_for(area.python) is None or not area.selection.is_empty or not useful:
+        if self._completers[area.python] is None or not area.selection.is_empty or not useful:
             return False
         self._ask(by_key=True)
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
         """by_character: the user typed a character."""
-        area, before = self._area, self._text_before_cursor
+        python, before = self._area.python, self._text_before_cursor
         self._fetcher.forget("completion")
         is_open = self._list.is_open
-        if self._completer_for(area.python) is None or not (by_character or is_open):
-            worth_it = False
-        elif not area.python:
+        worth_it = self._completers[python] is not None and (by_character or is_open)
+        if worth_it and python:
+            worth_it = bool(_TRIGGER.search(before) or (is_open and re.search(r"\w$", before)))
+        elif worth_it:
             worth_it = self._starts_mention_or_command(before)
-        else:
-            goes_on = is_open and re.search(r"\w$", before)
-            worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
             self._ask(by_key=self._list.is_open and self._list.requested)
@@ -215,12 +210,12 @@ class Completer:
     def _narrow(self) -> None:
         if not self._list.is_open:
             return
-        before, fitting = self._area.text[: self._area.cursor_index], []
-        if before.startswith(self._prefix):
-            stem, items = before[len(self._prefix) :].lower(), self._list.items
-            fitting = [item for item in items if item.label.lower().startswith(stem)]
-        if fitting:
-            self._list.narrow(tuple(fitting))
+        before, prefix = self._area.text[: self._area.cursor_index], self._prefix
+        stem = before[len(prefix) :].lower()
+        labels = ((item, item.label.lower()) for item in self._list.items)
+        fitting = tuple(item for item, label in labels if label.startswith(stem))
+        if fitting and before.startswith(prefix):
+            self._list.narrow(fitting)
         else:
             self._list.close()
 
@@ -236,48 +231,45 @@ class Completer:
         is_command = in_first_line and complete_slash(before, len(before)) is not None
         return is_command or partial_mention(before) is not None
 
-    def _completer_for(self, python: bool) -> Complete | None:
-        return self._complete if python else self._complete_question
-
     def _ask(self, *, by_key: bool, pause: float = 0.0) -> None:
-        area = self._area
-        request = CompletionRequest(area.text, area.cursor_index, by_key, area.python)
+        state = self._state
         self._fetcher.ask(
             "completion",
-            partial(self._ask_kernel, request),
-            partial(self.handle_response, request),
+            partial(self._ask_kernel, *state),
+            partial(self._handle_response, state, by_key),
             pause=pause,
         )
 
-    def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
+    @property
+    def _state(self) -> EditorState:
+        return EditorState(self._area.text, self._area.cursor_index, self._area.python)
+
+    def _ask_kernel(self, code: str, cursor: int, python: bool) -> Completions | None:
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
-        code, cursor = request.code, request.cursor
-        complete = self._completer_for(request.python)
+        complete = self._completers[python]
         assert complete is not None
         with contextlib.suppress(KernelError):
             return complete_slash(code, cursor) or complete(code, cursor)
         return None
 
-    def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        area = self._area
-        wanted = (area.text, area.cursor_index, area.python)
-        if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
+    def _handle_response(self, state: EditorState, by_key: bool, found: Completions | None) -> None:
+        """by_key: the user pressed a key for it."""
+        if state != self._state or not self._area.has_focus:
             return
         if found is not None and found.items:
-            self._show(found, request)
+            self._show(found, state, by_key)
         else:
             self.close()
-
         if found is not None and found.pending:
-            self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
+            self._ask(by_key=by_key, pause=_PENDING_RETRY)
 
-    def _show(self, found: Completions, request: CompletionRequest) -> None:
-        code, items, by_key = request.code, found.items, request.by_key
-        typed, self._prefix = code[found.start : request.cursor], code[: found.start]
+    def _show(self, found: Completions, state: EditorState, by_key: bool) -> None:
+        code, items = state.code, found.items
+        typed, self._prefix = code[found.start : state.cursor], code[: found.start]
         # The string may not be a file name, or the only item is already typed.
-        files = request.python and items[0].kind in ("file", "folder")
+        files = state.python and items[0].kind in ("file", "folder")
         only = len(items) == 1
         needless = (files and code[found.start - 1] != "/") or (only and items[0].text == typed)
         if needless and not by_key:

@@ -36,17 +36,13 @@ _CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING = (
     "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 )
+_PROSE = "This is not Python · F2 asks the model instead"
+_IS_PYTHON = "This is Python · F2, then Enter, runs it"
+_GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
-
-
-_GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
-_PROSE = "This is not Python · F2 asks the model instead"
-
-
-_IS_PYTHON = "This is Python · F2, then Enter, runs it"
 
 
 class EditorPane(Widget):
@@ -82,9 +78,7 @@ class EditorPane(Widget):
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._area = PromptArea(
-            self._completions, self._inputs, complete, complete_question, id="code"
-        )
+        self._area = PromptArea(self._completions, self._inputs, complete, complete_question)
         self._hint = Static(id="hint", markup=False)
         self._offer = ""
         self._find_chips = chips
@@ -191,12 +185,13 @@ class EditorPane(Widget):
     def _refresh_mentions(self) -> None:
         from mahtab_tui.tui.editor.pasting import is_code, is_prose
 
-        text, offer = self._area.whole_text, ""
-        self._resolve_mentions(text if self.mode == "ask" else "")
+        text = self._area.whole_text
         if self.mode == "ask":
+            self._resolve_mentions(text)
             offer = _IS_PYTHON if is_code(text) else ""
-        elif is_prose(text):
-            offer = _PROSE
+        else:
+            self._resolve_mentions("")
+            offer = _PROSE if is_prose(text) else ""
         if offer != self._offer:
             self._offer = offer
             self._draw_hint()
@@ -230,12 +225,12 @@ class EditorPane(Widget):
             self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._card.display:
+        if event.key == "escape" and (self._card.display or self._replaces):
             event.stop()
-            self._card.close()
-        elif event.key == "escape" and self._replaces:
-            event.stop()
-            self.end_replacing()
+            if self._card.display:
+                self._card.close()
+            else:
+                self.end_replacing()
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)

@@ -1,4 +1,4 @@
-"""The editor's text: complete inputs, indentation, pastes, prose and code."""
+"""The editor's text: complete inputs, indentation, pasted Python, prose and code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import textwrap
 import warnings
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.session.attachments import is_large
-from mahtab_tui.tui.editor.code_area import (
-    STEP,
-    strip_literals,
-)
+from mahtab_tui.tui.editor.code_area import STEP
 from mahtab_tui.worker.magics import parse_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
@@ -42,6 +38,18 @@ def is_complete(source: str) -> bool:
     last = tree.body[-1] if tree.body else None
     is_block = hasattr(last, "body") or hasattr(last, "cases")
     return not (is_block and source.rpartition("\n")[2].strip())
+
+
+_PIECE = re.compile(
+    r'(?P<string>"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)|' + r"'''(?:[^\\]|\\.)*?(?:'''|\\?\Z)|"
+    r'"(?:[^"\\\n]|\\.)*"?|'
+    + r"'(?:[^'\\\n]|\\.)*'?)|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])",
+    re.DOTALL,
+)
+
+
+def strip_literals(text: str) -> str:
+    return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
 def next_indent(before: str) -> str:
@@ -96,7 +104,6 @@ CLASSIFIED = 2_000
 """Characters of a text that is classified at each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 
-
 _CODE_NODES = (
     ast.Assign,
     ast.AnnAssign,
@@ -122,28 +129,3 @@ def is_prose(text: str) -> bool:
 def is_code(text: str) -> bool:
     tree = parse_python(text) if len(text) <= CLASSIFIED else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
-
-
-class Pastes:
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    def collapse(self, text: str) -> str:
-        if not is_large(text):
-            return text
-        lines = text.count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        word, number = f"[Pasted {size}]", 1
-        while self._texts.get(word, text) != text:
-            number += 1
-            word = f"[Pasted {size}, {number}]"
-        self._texts[word] = text
-        return word
-
-    def expand(self, text: str) -> str:
-        # In one pass, because a pasted text may contain the placeholder of another one.
-        words = "|".join(map(re.escape, self._texts))
-        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
-
-    def word_at_end(self, text: str) -> str:
-        return next(filter(text.endswith, self._texts), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -19,7 +20,6 @@ from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.database import History, HistoryEntry
-    from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
 
@@ -72,7 +72,7 @@ class InputHistory:
 
     def reset(self) -> None:
         self._cursors: dict[Mode, tuple[int, str]] = {}
-        """The place in the history, where 0 is the draft, and the draft."""
+        """Index in the history, where 0 is the draft, and the draft."""
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
@@ -84,6 +84,35 @@ class InputHistory:
 class Draft(NamedTuple):
     mode: Mode
     text: str
+
+
+class Pastes:
+    """Large pasted texts, by the words that stand for them in the editor."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        from mahtab_tui.session.attachments import is_large
+
+        if not is_large(text):
+            return text
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        word, number = f"[Pasted {size}]", 1
+        while self._texts.get(word, text) != text:
+            number += 1
+            word = f"[Pasted {size}, {number}]"
+        self._texts[word] = text
+        return word
+
+    def expand(self, text: str) -> str:
+        # In one pass, because a pasted text may contain the word of another one.
+        words = "|".join(map(re.escape, self._texts))
+        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
+
+    def word_at_end(self, text: str) -> str:
+        return next(filter(text.endswith, self._texts), "")
 
 
 class PromptArea(CodeArea):
@@ -108,13 +137,11 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
-        *,
-        id: str | None = None,
     ) -> None:
         self.completer = Completer(self, completions, complete, complete_question)
         self._inputs = inputs
-        self._pastes: Pastes | None = None
-        super().__init__(id=id)
+        self._pastes = Pastes()
+        super().__init__("code")
 
     @property
     def mode(self) -> Mode:
@@ -162,7 +189,7 @@ class PromptArea(CodeArea):
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
             self.load_text("")
-            self._pastes = None  # the editor is empty, and undo cannot bring its text back
+            self._pastes = Pastes()  # the editor is empty, and undo cannot bring its text back
             draft, self.draft = self.draft, None
             if draft is not None:  # at once, because the next key continues it
                 self._change_mode(draft.mode)
@@ -219,29 +246,21 @@ class PromptArea(CodeArea):
 
     @property
     def whole_text(self) -> str:
-        return self.text if self._pastes is None else self._pastes.expand(self.text)
+        return self._pastes.expand(self.text)
 
     def collapse_paste(self, text: str) -> str:
-        if self._pastes is None:
-            from mahtab_tui.tui.editor.pasting import Pastes
-
-            self._pastes = Pastes()
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
-        text = self.whole_text
-        if text != self.text:
+        if (text := self.whole_text) != self.text:
             self._replace_text(text)
 
     def action_delete_left(self) -> None:
+        row, column = self.cursor_location
+        word = self._pastes.word_at_end(self.document.get_line(row)[:column])
         if not self.text:
             self._change_mode("python")
-        elif self._pastes is not None and self.selection.is_empty:
-            row, column = self.cursor_location
-            before = self.document.get_line(row)[:column]
-            if word := self._pastes.word_at_end(before):
-                self._delete_via_keyboard((row, column - len(word)), (row, column))
-            else:
-                super().action_delete_left()
+        elif word and self.selection.is_empty:
+            self._delete_via_keyboard((row, column - len(word)), (row, column))
         else:
             super().action_delete_left()

@@ -78,7 +78,7 @@ class Branch:
 
     def child_path(self, child: Child) -> ObjectPath:
         """Computed values have paths of their own."""
-        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
+        return (child.step,) if child.step[0] == "computed" else (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):

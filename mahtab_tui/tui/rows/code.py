@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pygments.lexer import Lexer
@@ -128,17 +130,12 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
-    wrong = ""
-    for _, token, text in lexer.get_tokens_unprocessed(code):
+    found = ((token, text) for _, token, text in lexer.get_tokens_unprocessed(code))
+    for token, same in groupby(found, key=itemgetter(0)):
         if token is Token.Error:  # one per character, and an emoji may have several
-            wrong += text
-            continue
-        if wrong:
-            yield Token.Error, wrong
-            wrong = ""
-        yield token, text
-    if wrong:
-        yield Token.Error, wrong
+            yield token, "".join(text for _, text in same)
+        else:
+            yield from same
 
 
 def safe_length(code: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
@@ -16,7 +16,6 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.tui.theme import Palette, get_palette
@@ -82,9 +81,9 @@ def fit_text(text: str, width: int) -> str:
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
-def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
     """Return where rows start that are filled to the last cell. first: the first row's width."""
-    limit = width if first is None else first
+    limit = first or width
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
     if text.isascii():
@@ -98,9 +97,9 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
     return cuts
 
 
-def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
     """Return where rows start that end between words."""
-    cuts, used, limit = [0], 0, width if first is None else first
+    cuts, used, limit = [0], 0, first or width
     start = 0
     while start < len(text):
         end = text.find(" ", start)
@@ -143,18 +142,16 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
         row = []
 
 
-def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None) -> Iterator[Row]:
-    cuts = hard_cuts("".join(text for text, _ in spans), width)
-    for number, row in enumerate(cut_spans(spans, cuts)):
-        yield Row(row, bar, soft=number > 0)
-
-
 def paragraph(
-    spans: Sequence[Span], width: int, bar: Style | None, indent: str = ""
+    spans: Sequence[Span],
+    width: int,
+    bar: Style | None,
+    indent: str = "",
+    cut: Callable[[str, int, int], list[int]] = word_cuts,
 ) -> Iterator[Row]:
-    """Wrap between words. indent: of the rows after the first."""
+    """Wrap a line. indent: of the rows after the first."""
     text = "".join(part for part, _ in spans)
-    cuts = word_cuts(text, max(1, width - len(indent)), first=width)
+    cuts = cut(text, max(1, width - len(indent)), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
         if number and indent:
             row = [(indent, Style.null()), *row]
@@ -243,13 +240,16 @@ def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
     return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)
 
 
-CURSOR_KEYS: tuple[Binding, ...] = (
-    Binding("up", "move(-1)", "Up", show=False),
-    Binding("down", "move(1)", "Down", show=False),
-    Binding("pageup", "move_page(-1)", "Page up", show=False),
-    Binding("pagedown", "move_page(1)", "Page down", show=False),
-    Binding("home", "move_to(0)", "First", show=False),
-    Binding("end", "move_to(-1)", "Last", show=False),
+CURSOR_KEYS = tuple(
+    Binding(key, action, description, show=False)
+    for key, action, description in (
+        ("up", "move(-1)", "Up"),
+        ("down", "move(1)", "Down"),
+        ("pageup", "move_page(-1)", "Page up"),
+        ("pagedown", "move_page(1)", "Page down"),
+        ("home", "move_to(0)", "First"),
+        ("end", "move_to(-1)", "Last"),
+    )
 )
 
 
@@ -272,7 +272,6 @@ class RowsView(ScrollView, can_focus=True):
         self._source = source
         self._laid_out: tuple[int, Palette] | None = None
         self._drawn_rows: list[Row] = []
-        self._ticking: Timer | None = None
 
     @property
     def head(self) -> int:
@@ -355,13 +354,11 @@ class RowsView(ScrollView, can_focus=True):
                 self.refresh_line(row + self.head)
 
     def tick_while(self, needed: bool) -> None:
-        if needed and self._ticking is None and self.is_attached:
-            self._ticking = self.set_interval(1 / FRAME_RATE, self.tick)
-        elif not needed and self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
+        interval = 1 / FRAME_RATE if needed and self.is_attached else None
+        if interval != self.auto_refresh:
+            self.auto_refresh = interval
 
-    def tick(self) -> None:
+    def automatic_refresh(self) -> None:
         self.refresh_changed()
 
     @property

@@ -295,9 +295,7 @@ class LongTextView(Widget, can_focus=True):
     def action_move_to(self, offset: int) -> None:
         if offset == 0:
             self.top = 0
-            self.load_then(self.refresh_view)
-        else:
-            self.load_then(self._go_to_end)
+        self.load_then(self._go_to_end if offset else self.refresh_view)
 
     def _go_to_end(self) -> None:
         width = 0

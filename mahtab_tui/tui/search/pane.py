@@ -258,7 +258,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             return
         self._tick_if_needed()
         # With many lines, the layout is updated at the frame rate, not for every record.
-        if self._ticking is None or len(self._view.lines) < MANY_LINES:
+        if self.auto_refresh is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
         self.refresh_changed()
 
@@ -308,7 +308,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def _tick_if_needed(self) -> None:
         self.tick_while(any(not tree.finished for tree in self.trees))
 
-    def tick(self) -> None:
+    def automatic_refresh(self) -> None:
         self._arrange_if_needed()
         self.refresh_changed()
 

@@ -55,7 +55,6 @@ LONG = 100_000
 """Characters from which an output is long."""
 ENDS = 20
 
-
 _STATES = {
     "thinking": ("is thinking", "thinking"),
     "reflecting": ("is checking the result", "checking"),
@@ -64,13 +63,19 @@ _STATES = {
 }
 
 
+_WAITS = "waiting for you"
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
     author: str
     doing: str
     brief: str
     since: float
-    waits_for_person: bool = False
+
+    @property
+    def waits_for_person(self) -> bool:
+        return self.brief == _WAITS
 
 
 class Activities:
@@ -89,14 +94,12 @@ class Activities:
                 self.turn_running = bool(doing) and record.time >= self._since
                 self._change(record, doing, brief, bool(doing))
             case records.AssistantChatStream() if self.current is not None:
-                self.current = replace(
-                    self.current, doing="is writing", brief="writing", waits_for_person=False
-                )
+                self.current = replace(self.current, doing="is writing", brief="writing")
             case records.AssistantTool(state=state):
                 doing = f"waits for {record.name}"
                 self._change(record, doing, "using a tool", state == "running")
             case records.Approval(guest=None, state=state) | records.Review(state=state):
-                self._change(record, "waits for you", "waiting for you", state == "waiting")
+                self._change(record, "waits for you", _WAITS, state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
 
@@ -109,8 +112,7 @@ class Activities:
     ) -> None:
         self.current = None
         if begins and record.time >= self._since:
-            author, waits = record.party or "model", brief == "waiting for you"
-            self.current = Activity(author, doing, brief, record.time, waits)
+            self.current = Activity(record.party or "model", doing, brief, record.time)
 
 
 class PendingRequests:
@@ -355,6 +357,9 @@ class Transcript(Conversation):
             for number, block in enumerate(code_blocks(self._pieces[answer_step(record)]), 1):
                 block.part = f"{number}/{record.blocks}"
                 self.touch(block)
+        self._apply_answer(cell, record)
+
+    def _apply_answer(self, cell: Cell, record: records.Approval) -> None:
         cell.reason = record.reason
         if record.state == "edited" and record.text:
             cell.code, cell.edited = record.text, True
@@ -370,13 +375,10 @@ class Transcript(Conversation):
                 self._number_waiting()
             return
         cell.approval = state if state in ("skipped", "stopped") else ""
-        cell.reason = record.reason
-        if state == "edited":
-            cell.code, cell.edited = record.text, True
         if cell.approval:
             del self._waiting[call]
             self._number_waiting()
-        self.touch(cell)
+        self._apply_answer(cell, record)
 
     def _number_waiting(self) -> None:
         for number, cell in enumerate(self._waiting.values(), 1):
@@ -391,9 +393,8 @@ class Transcript(Conversation):
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
         if cell is not None:
-            cell.approval = (
-                "waiting" if record.state == "waiting" and record.time >= self._since else ""
-            )
+            waits = record.state == "waiting" and record.time >= self._since
+            cell.approval = "waiting" if waits else ""
             self.touch(cell)
 
     def _tool(self, record: records.AssistantTool) -> None:
@@ -443,7 +444,7 @@ class Transcript(Conversation):
             return
         text = record.text[:WORDS]
         if record.kind != "markdown":
-            fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
+            fence = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(text))])
             text = f"{fence}\n{text}\n{fence}"
         if (omitted := len(record.text) - WORDS) > 0:
             text += f"\n\n… {omitted:,} characters left out"

@@ -24,17 +24,16 @@ from mahtab_tui.tui.rows.row import (
     Rows,
     Span,
     fit_text,
-    hard_rows,
+    hard_cuts,
     paragraph,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
-from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.output import OutputRows, remark
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
-WAITING_GLYPH = "◈"
 LONGEST = 2_000
 
 
@@ -68,7 +67,7 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     rows = [*paragraph(head, width, palette.model, indent="  ")]
     given = palette.bad if use.state == "error" else palette.muted
     for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
-        rows += hard_rows([(f"  {line}", given)], width, palette.model)
+        rows += paragraph([(f"  {line}", given)], width, palette.model, cut=hard_cuts)
     return rows
 
 
@@ -96,7 +95,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
     elapsed = max(0.0, time.time() - activity.since)
-    frame = WAITING_GLYPH if activity.waits_for_person else _spinner(elapsed)
+    frame = "◈" if activity.waits_for_person else _spinner(elapsed)
     spans = [
         (f"{frame} ", palette.model),
         (f"{plain(activity.author).capitalize()} ", palette.model + BOLD),
@@ -199,15 +198,14 @@ class CellRows:
             self._parts += [blank, self._output]
         if cell.offers_explanation:
             offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
-            self._parts += [[Row([(offer, self._palette.muted)], self._palette.hairline)]]
+            self._parts += [[remark(offer, self._palette)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.late_output is not None:
             if self._late_output is None:
                 self._late_output = OutputRows(cell.late_output, self._width, self._palette)
             self._late_output.update()
-            later = [Row([("later", self._palette.muted)], self._palette.hairline)]
-            self._parts += [blank, later, self._late_output]
+            self._parts += [blank, [remark("later", self._palette)], self._late_output]
         self._height = 1 + sum(len(part) for part in self._parts)
 
     def __len__(self) -> int:
@@ -304,6 +302,9 @@ def duration(seconds: float) -> str:
 
 _DIM = Style(dim=True)
 _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
+    Cell: CellRows,
+    Words: WordsRows,
+    NotebookWords: WordsRows,
     Question: question_rows,
     ToolUse: tool_rows,
     Note: note_rows,
@@ -331,19 +332,15 @@ class EntryRows:
         self._palette = palette
         self._version = -1
         self._rows: Rows = []
-        if isinstance(entry, Cell):
-            self._rows = CellRows(entry, width, palette)
-        elif isinstance(entry, Words):
-            self._rows = WordsRows(entry, width, palette)
 
     def update(self) -> None:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
+        if not isinstance(self._rows, CellRows | WordsRows):
+            self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
         if isinstance(self._rows, CellRows | WordsRows):
             self._rows.update()
-        else:
-            self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
 
     def __len__(self) -> int:
         if self._entry.hidden:

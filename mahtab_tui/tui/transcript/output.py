@@ -225,6 +225,10 @@ _HINT = "Hint: "
 """Starts a line that helps to fix the error."""
 
 
+def remark(text: str, palette: Palette) -> Row:
+    return Row([(text, palette.muted)], palette.hairline)
+
+
 class OutputRows:
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -237,10 +241,8 @@ class OutputRows:
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        first = next(
-            (number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"),
-            len(ordered),
-        )
+        kinds = [line.kind for line, _ in ordered]
+        first = kinds.index("traceback") if "traceback" in kinds else len(kinds)
         gap = min(len(self._output.head), first) if self._output.omitted else -1
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
@@ -253,7 +255,7 @@ class OutputRows:
             lines[line, lead] = known
             if number == gap:
                 omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
-                rows.append(self._note(omitted))
+                rows.append(remark(omitted, self._palette))
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows
 
@@ -288,11 +290,8 @@ class OutputRows:
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
         if shown.cut:
             how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-            rows.append(self._note(f"… {shown.cut:,} characters left out{how}"))
+            rows.append(remark(f"… {shown.cut:,} characters left out{how}", self._palette))
         return rows
-
-    def _note(self, text: str) -> Row:
-        return Row([(text, self._palette.muted)], self._palette.hairline)
 
 
 ERROR = "error"
@@ -301,13 +300,11 @@ ERROR = "error"
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
     """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
     line has a lead: `ERROR` for the first of the last error, an introduction for earlier ones."""
-    start = next(
-        (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
-    )
+    start = next((n for n, line in enumerate(lines) if line.kind == "traceback"), len(lines))
+    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines]
     if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
-        # There is no traceback, or it has another form, as in IPython.
-        return [(line, "") for line in lines]
-    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
+        return ordered  # there is no traceback, or it has another form, as in IPython
+    del ordered[start:]
     lead = ERROR
     block: list[OutputLine] = []
     for line in reversed(lines[start:]):

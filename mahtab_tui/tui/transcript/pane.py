@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,57 +29,43 @@ MOST_FIGURES = 4
 _LONGEST_FIGURE = 24
 
 
-def has_pictures(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and any(
-        isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output
-    )
+def has_pictures(cell: Cell) -> bool:
+    displays = (line for line in cell.output if isinstance(line, DisplayLine))
+    return any(line.mime in PICTURES for line in displays)
 
 
-def has_error(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and entry.status == "error"
-
-
-def _has_output(entry: Entry) -> bool:
-    return isinstance(entry, Cell) and bool(len(entry.output) or entry.late_output)
-
-
-def _can_run(entry: Entry) -> bool:
-    return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
-
-
-_CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
-    "entry-open": _has_output,
-    "entry-copy-output": _has_output,
-    "entry-edit": _can_run,
-    "entry-again": _can_run,
-    "entry-replace": lambda entry: (
-        isinstance(entry, Question)
-        or (isinstance(entry, Cell) and entry.person and entry.cell_number is None)
-    ),
-    "entry-explain": has_error,
-    "entry-frames": lambda entry: isinstance(entry, Cell) and bool(entry.frames),
-    "entry-mention": lambda entry: (
-        has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
-    ),
-}
+def _offered(entry: Entry) -> dict[str, bool]:
+    """Return whether the commands apply that do not apply to every entry."""
+    cell = entry if isinstance(entry, Cell) else Cell(author="", person=False)
+    has_output = bool(len(cell.output) or cell.late_output)
+    asks = isinstance(entry, Question)
+    can_run = asks or bool(cell.code.strip())
+    return {
+        "entry-open": has_output,
+        "entry-copy-output": has_output,
+        "entry-edit": can_run,
+        "entry-again": can_run,
+        "entry-replace": asks or (cell.person and cell.cell_number is None),
+        "entry-explain": cell.status == "error",
+        "entry-frames": bool(cell.frames),
+        "entry-mention": cell.number is not None and has_pictures(cell),
+    }
 
 
 def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
-    offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
-    offered["entry-undo"] = undoable
+    offered = _offered(entry) | {"entry-undo": undoable}
     commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
     return [*commands, *_figure_rows(entry)]
 
 
-def _figure_rows(entry: Entry) -> list[PaneCommand]:
+def _figure_rows(entry: Entry) -> Iterator[PaneCommand]:
     figures = entry.own_figures if isinstance(entry, Words) else []
-    rows: list[PaneCommand] = []
-    for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
+    found = [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]
+    for number, (text, _, cell) in enumerate(found, 1):
         shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
         title = f"Go to where {shown} comes from (cell {cell})"
-        id, action = f"entry-figure-{len(rows) + 1}", f"go_to_cell({cell})"
-        rows.append(PaneCommand(id, action, "", title, "", "Transcript", menu=True))
-    return rows
+        id, action = f"entry-figure-{number}", f"go_to_cell({cell})"
+        yield PaneCommand(id, action, "", title, "", "Transcript", menu=True)
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
@@ -92,13 +78,9 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
     while first > 0 and not isinstance(entries[first], Question):
         first -= 1
     answer = takewhile(lambda each: not isinstance(each, Question), entries[first + 1 :])
-    cells = (each for each in answer if isinstance(each, Cell))
-    ran = [
-        cell
-        for cell in cells
-        if not cell.person and cell.agent_index is None and cell.number is not None
-    ]
-    return next((cell for cell in ran if not cell.undone), ran[0] if ran else None)
+    cells = [each for each in answer if isinstance(each, Cell) and each.number is not None]
+    ran = [cell for cell in cells if not cell.person and cell.agent_index is None]
+    return next((cell for cell in ran if not cell.undone), next(iter(ran), None))
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
@@ -112,9 +94,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def _marked_cell(self) -> Cell | None:
         entry = self.marker.marked
         return entry if isinstance(entry, Cell) else None
-
-    def _refuse(self, sentence: str) -> None:
-        self.app.notify(sentence)
 
     def on_click(self, event: Click) -> None:
         entry, meta = self.viewport.entry_at(event.y), event.style.meta
@@ -147,7 +126,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if cell is not None and (text := output_text(cell)):
             copy(self.app, text)
         else:
-            self._refuse("This entry has no output.")
+            self.app.notify("This entry has no output.")
 
     def action_again(self, edit: bool) -> None:
         again = self._port.edit if edit else self._port.enter
@@ -161,16 +140,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
             case Question() as question:
                 again("ask", question.text)
             case _:
-                self._refuse("Only code and questions can be run again.")
+                self.app.notify("Only code and questions can be run again.")
 
     def action_explain_error(self) -> None:
         entry = self.marker.marked
         if entry is not None and entry.removed:
-            self._refuse("This entry is hidden from the model.")
-        elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
+            self.app.notify("This entry is hidden from the model.")
+        elif isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
             self._port.enter("ask", _about_error(entry))
         else:
-            self._refuse("This entry has no error.")
+            self.app.notify("This entry has no error.")
 
     @property
     def question_about_error(self) -> str:
@@ -189,25 +168,25 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if cell is not None and has_pictures(cell) and cell.number is not None:
             self._port.mention(f"@cell:{cell.number}")
         else:
-            self._refuse("This entry has no picture.")
+            self.app.notify("This entry has no picture.")
 
     def action_open_frames(self) -> None:
         cell = self._marked_cell
         if cell is not None and cell.frames:
             self._port.open_frames(cell, cell.own_frame)
         else:
-            self._refuse("This entry has no error with known frames.")
+            self.app.notify("This entry has no error with known frames.")
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
         if entry is None:
             return
         if entry.removed == "replaced":
-            self._refuse("This entry was replaced, so the model does not see it.")
+            self.app.notify("This entry was replaced, so the model does not see it.")
         elif isinstance(entry, Cell) and entry.approval == "waiting":
-            self._refuse("This code waits for your answer.")
+            self.app.notify("This code waits for your answer.")
         elif not entry.key:
-            self._refuse("The model has not seen this entry.")
+            self.app.notify("The model has not seen this entry.")
         else:
             self._port.hide(entry.key, not entry.removed)
 
@@ -215,22 +194,22 @@ class TranscriptPane(TranscriptView, can_focus=True):
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None or cell.number is None:
-            self._refuse("Nothing has run here.")
+            self.app.notify("Nothing has run here.")
         elif cell.undone:
-            self._refuse("It was undone already.")
+            self.app.notify("It was undone already.")
         else:
             self._port.undo(cell.number)
 
     def action_replace_entry(self) -> None:
         match self.marker.marked:
             case Entry(removed="replaced"):
-                self._refuse("This entry was already replaced.")
+                self.app.notify("This entry was already replaced.")
             case Cell(person=True, cell_number=None) as cell if cell.key:
                 self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
                 self._port.replace("ask", question.text, question.key)
             case _:
-                self._refuse("Only your own code and questions can be replaced.")
+                self.app.notify("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
         cell = self._marked_cell
@@ -238,7 +217,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if cell is not None and len(cell.output):
             number = cell.cell_number if cell.number is None else cell.number
         if cell is None or number is None:
-            self._refuse("This entry has no output.")
+            self.app.notify("This entry has no output.")
             return
         displays = [line for line in cell.output if isinstance(line, DisplayLine)]
         pictures = [(line.mime, line.data) for line in displays if line.mime in PICTURES]
@@ -252,7 +231,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif cell.number is None:
             self._port.open_stored_output(number)
         elif not cell.status:
-            self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
+            self.app.notify("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(cell.number)
 

@@ -52,26 +52,19 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    first, last = RowPosition(0, 0), RowPosition(entries - 1, 1 << _SHIFT)
-    if selection.start is not None:
-        first = number_to_position(max(0, selection.start.y))
-    if selection.end is not None:
-        last = number_to_position(max(0, selection.end.y))
+    start, end = (None if at is None else max(0, at.y) >> _SHIFT for at in selection)
     parts: list[str] = []
-    for entry in range(first.entry, min(last.entry + 1, entries)):
+    for entry in range(start or 0, entries if end is None else min(end + 1, entries)):
         rows = window.rows(entry)
-        begin = first.row if entry == first.entry else 0
-        end = min(last.row + 1, len(rows)) if entry == last.entry else len(rows)
-        for number in range(begin, end):
-            row = rows[number]
+        for number in range(len(rows)):
             span = selection.get_span(position_to_number(RowPosition(entry, number)))
             if span is not None:
-                start, stop = span
+                row, (first, last) = rows[number], span
                 if row.soft:
-                    start = max(start, row.indent)
+                    first = max(first, row.indent)
                 elif parts:
                     parts.append("\n")
-                parts.append(row.text[start : None if stop == -1 else stop])
+                parts.append(row.text[first : None if last == -1 else last])
     return "".join(parts)
 
 
@@ -149,12 +142,9 @@ class TranscriptSearch:
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
-        self._found: SearchMatch | None = None
+        self.found: SearchMatch | None = None
         self.open = False
         self.pattern: re.Pattern[str] | None = None
-
-    def begin(self) -> None:
-        self._found, self.open = None, True
 
     def find(self, pattern: str, step: int) -> tuple[str, int | None]:
         """pattern: in lower case."""
@@ -169,13 +159,13 @@ class TranscriptSearch:
         if not total:
             return "nothing found", None
         # Start with the newest match.
-        at, found = total - 1, self._found
+        at, found = total - 1, self.found
         if found is not None:
             if found.number < counts[found.entry]:
                 at = ends[found.entry] - counts[found.entry] + found.number
             at = (at + step) % total
         index = bisect_right(ends, at)
-        self._found = found = SearchMatch(index, at - ends[index] + counts[index])
+        self.found = found = SearchMatch(index, at - ends[index] + counts[index])
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
         shown = match_position(found, window, self.pattern)
@@ -402,14 +392,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
     def begin_find(self) -> None:
-        self.search.begin()
+        self.search.found, self.search.open = None, True
 
     def find(self, words: str, step: int) -> str:
-        return self.show_match(re.escape(words.lower()), step)
-
-    def show_match(self, pattern: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(pattern, step)
+        message, row = self.search.find(re.escape(words.lower()), step)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
         return message

@@ -82,9 +82,17 @@ class Window:
             else:
                 self._heights.set(position, height)
 
-    def redraw(self, width: int, palette: Palette) -> None:
+    def redraw(self, width: int, palette: Palette, top: RowPosition) -> RowPosition:
+        """Lay out anew; return the new position of the same line."""
+        starts = self._line_starts(top.entry)
+        line = max(0, bisect_right(starts, top.row) - 1)
+        inner = top.row - starts[line] if starts else 0
         self.width, self.palette = width, palette
         self._drawn.clear()
+        if not (starts := self._line_starts(top.entry)):
+            return RowPosition(top.entry, 0)
+        row = starts[min(line, len(starts) - 1)] + inner
+        return RowPosition(top.entry, min(row, len(self.rows(top.entry)) - 1))
 
     def rows(self, position: int) -> EntryRows:
         """Lay out an entry, which makes its height exact."""
@@ -124,21 +132,8 @@ class Window:
                 return
             height -= len(self.rows(position))
 
-    def logical_line(self, position: RowPosition) -> tuple[int, int]:
-        """Return the entry's unwrapped line, and the row within it."""
-        starts = self._line_starts(position.entry)
-        line = max(0, bisect_right(starts, position.row) - 1)
-        return line, position.row - starts[line] if starts else 0
-
-    def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
-        """Return a line's position after rows were wrapped anew."""
-        starts = self._line_starts(entry)
-        if not starts:
-            return RowPosition(entry, 0)
-        row = starts[min(line, len(starts) - 1)] + inner
-        return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
-
     def _line_starts(self, entry: int) -> list[int]:
+        """Return the rows at which unwrapped lines begin."""
         rows = self.rows(entry) if entry < len(self._heights) else ()
         return [number for number in range(len(rows)) if not rows[number].soft]
 
@@ -189,10 +184,8 @@ class Viewport:
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
-            line = self.window.logical_line(self.top)
-            self.window.redraw(columns, palette)
-            if not self.following:
-                self.top = self.window.same_position(self.top.entry, *line)
+            top = self.window.redraw(columns, palette, self.top)
+            self.top = self.top if self.following else top
 
     @property
     def head(self) -> int:
@@ -220,17 +213,14 @@ class Viewport:
 
     def _greeting_rows(self, window: Window) -> list[Row]:
         entries = self.transcript.entries
-        before_first_cell = all(
-            isinstance(entry, Note)
-            or (
-                isinstance(entry, Cell)
-                and entry.person
-                and entry.number is not None
-                and entry.number <= self.loads
-            )
-            for entry in entries
-        )
-        if not self.greeting or not before_first_cell:
+
+        def is_early(entry: Entry) -> bool:
+            match entry:
+                case Cell(person=True, number=int(number)):
+                    return number <= self.loads
+            return isinstance(entry, Note)
+
+        if not self.greeting or not all(map(is_early, entries)):
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
         room = self.height - TITLE_HEIGHT
@@ -244,7 +234,7 @@ class Viewport:
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
         last = len(self.transcript.entries) - 1
-        if last < 0 or self.transcript.entries[last] is self._read_entry:
+        if self._last_entry in (None, self._read_entry):
             return None
         if self.transcript.opened is not None:
             return RowPosition(self.transcript.positions[self.transcript.opened], 0)
@@ -269,7 +259,11 @@ class Viewport:
         if self.following and not following:
             self._seen = len(self.transcript.entries)
         self.top, self.following, self.transcript.opened = position, following, None
-        self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
+        self._read_entry = self._last_entry
+
+    @property
+    def _last_entry(self) -> Entry | None:
+        return self.transcript.entries[-1] if self.transcript.entries else None
 
     def __len__(self) -> int:
         return 0 if self.window is None else self.window.total + len(self._tail())
@@ -298,15 +292,11 @@ class Viewport:
         last = self.window.position_at(self.first + self.page - 1).entry
         return self.transcript.entries[first : last + 1]
 
-    def position(self, row: int) -> RowPosition | None:
-        position = None if self.window is None else self.window.position_at(row)
-        if position is None or position.entry >= len(self.transcript.entries):
-            return None
-        return position
-
     def entry_at(self, y: int) -> Entry | None:
-        position = self.position(self.first + y - self.head) if y >= self.head else None
-        return None if position is None else self.transcript.entries[position.entry]
+        if self.window is None or y < self.head:
+            return None
+        index = self.window.position_at(self.first + y - self.head).entry
+        return next(iter(self.transcript.entries[index : index + 1]), None)
 
     def span(self, entry: Entry) -> tuple[int, int]:
         """Return the first row without the gap, and the row after the last."""

@@ -53,9 +53,9 @@ class WaitingCode(RowsView):
     class Scrolled(Message):
         """The user scrolled to other lines."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self) -> None:
         self._code = WaitingCodeRows()
-        super().__init__(self._code, id=id)
+        super().__init__(self._code, id="waiting")
         self.end_seen = False
         self._count = 0
         self._is_cut = False
@@ -134,8 +134,11 @@ _CHIPS = (
 )
 _CODE_ONLY = ("edit", "all", "rules")
 
-_READ_ONLY_RULE_HINT = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
-_EXACT_RULE_HINT = "runs exactly this call with these arguments without asking, whatever it does"
+_RULE_HINTS = {
+    True: "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks",
+    False: "runs exactly this call with these arguments without asking, whatever it does",
+}
+"""By whether the rule allows read-only code."""
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
@@ -195,7 +198,7 @@ class ApprovalRow(PromptRow[Approval]):
         self._refused = ""
         self._loaded = False
         self._hidden: list[str] = []
-        self._code = WaitingCode(id="waiting")
+        self._code = WaitingCode()
         self._has_code = False
         self._tools = ""
         self._unread: Action | None = None
@@ -236,8 +239,7 @@ class ApprovalRow(PromptRow[Approval]):
 
     @on(WaitingCode.Scrolled)
     def _scrolled(self) -> None:
-        if self._shown:
-            self.refresh_question()
+        self.focus_moved()
 
     @property
     def scrolled(self) -> Widget | None:
@@ -252,33 +254,28 @@ class ApprovalRow(PromptRow[Approval]):
         super().show_part(part)
 
     def refresh_question(self) -> None:
-        record = self._requests[self._shown]
-        parts: list[tuple[str, str]] = []
-        if role := _role(record):
-            parts.append((clean(record.party or ""), f"${role}"))
-        part = f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
+        record, count = self._requests[self._shown], len(self._requests)
+        role, end_seen = _role(record), self._code.end_seen
+        part = f"1/{count}" if count > 1 else ""
         if record.block is not None and (record.blocks or 0) > 1:
             part = f"{record.block + 1}/{record.blocks}"
-        if part:
-            parts.append((f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"))
-        if self._code.display and (seen := self._code.visible_lines):
-            parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
-            if self._unread is not None:
-                parts.append(("press it again to answer without reading the rest", "$bad"))
-            elif not self._code.end_seen:
-                parts.append(("PgDn shows more", "$muted"))
-        if hint := _HINTS.get(self._part):
-            parts.append((hint, "$muted"))
-        if self._refused:
-            parts.append((self._refused, "$moon"))
-        if record.why and self._part == "chips":
-            parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
-        if self._tools:
-            text = f"the search may call {clean(self._tools)} without asking again"
-            parts.append((text, "$moon"))
-        if self._hidden:
-            parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
-        self._show(parts)
+        seen = self._code.visible_lines if self._code.display else ""
+        more, style = "" if end_seen else "PgDn shows more", "$muted"
+        if self._unread is not None:
+            more, style = "press it again to answer without reading the rest", "$bad"
+        why = clean(record.why or "") if self._part == "chips" else ""
+        tools, hidden = clean(self._tools), " ".join(self._hidden)
+        self._show(
+            (clean(record.party or "") if role else "", f"${role}"),
+            (part and f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"),
+            (seen, "$muted" if end_seen else "$moon"),
+            (seen and more, style),
+            (_HINTS.get(self._part, ""), "$muted"),
+            (self._refused, "$moon"),
+            (why and f"asks before it runs: {why}", "$muted"),
+            (tools and f"the search may call {tools} without asking again", "$moon"),
+            (hidden and f"contains hidden characters: {hidden}", "$bad"),
+        )
 
     def run_edited(self) -> bool:
         """Return False if no code is being edited."""
@@ -342,11 +339,8 @@ class ApprovalRow(PromptRow[Approval]):
             self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            hints = (
-                _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
-                for rule in rules
-            )
-            lines = (f"  {rule}\n  {hint}" for rule, hint in zip(rules, hints, strict=True))
+            hints = [_RULE_HINTS[rule.endswith(READ_ONLY)] for rule in rules]
+            lines = map("  {}\n  {}".format, rules, hints)
             shown.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 

@@ -14,16 +14,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import ActiveBinding
 from textual.content import Content
-from textual.events import (
-    MouseDown,
-    MouseMove,
-    MouseUp,
-)
+from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
@@ -91,7 +86,6 @@ class HeaderBar(Widget):
         self._busy_since = 0.0
         self._since = time.time()
         self._following: tuple[Activities, PendingRequests] | None = None
-        self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
         from mahtab_tui.bus.records import Kernel, Session, Usage, Window
@@ -125,16 +119,10 @@ class HeaderBar(Widget):
         self.waits = waiting.since is not None
         if self._activity() != before:
             self.refresh()
-        self._tick_if_needed()
-
-    def _tick_if_needed(self) -> None:
-        trying = self.kernel is not None and self.kernel.next_try is not None
-        goes_on = trying or self._activity()[1] is not None
-        if goes_on and self._ticking is None:
-            self._ticking = self.set_interval(0.1, self.refresh)
-        elif not goes_on and self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
+        is_trying = self.kernel is not None and self.kernel.next_try is not None
+        interval = 0.1 if is_trying or self._activity()[1] is not None else None
+        if interval != self.auto_refresh:
+            self.auto_refresh = interval
 
     @property
     def _state(self) -> str:
@@ -190,18 +178,19 @@ class HeaderBar(Widget):
     def _kernel(self, narrow: bool) -> Content:
         state, kernel = self._state, self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
-        words = [f"{glyph} kernel"]
-        if kernel is not None and kernel.python and not narrow:
-            words.append(one_line(".".join(kernel.python.split(".")[:2])))
-            if environment := environment_name(kernel.executable or ""):
-                words.append(one_line(environment))
-        if kernel is not None and kernel.host:
-            words.append(one_line(f"on {kernel.host}"))
-        name = " ".join(words)
-        if kernel is not None and kernel.next_try is not None:
-            left = max(0, round(kernel.next_try - time.time()))
-            again = f" ({left} s)" if left else ""
-            return Content.styled(f"{name}  disconnected, trying again{again}", "$bad")
+        name = f"{glyph} kernel"
+        if kernel is not None:
+            words: list[str] = []
+            if kernel.python and not narrow:
+                words = [".".join(kernel.python.split(".")[:2])]
+                words.append(environment_name(kernel.executable or ""))
+            if kernel.host:
+                words.append(f"on {kernel.host}")
+            name = " ".join([name, *(one_line(word) for word in words if word)])
+            if kernel.next_try is not None:
+                left = max(0, round(kernel.next_try - time.time()))
+                again = f" ({left} s)" if left else ""
+                return Content.styled(f"{name}  disconnected, trying again{again}", "$bad")
         activity, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)

@@ -163,7 +163,6 @@ PART = "prompt-part"
 TYPING_GAP_S = 0.25
 """Seconds without another key after which a letter answers, if the row took the focus itself."""
 
-
 R = TypeVar("R", Approval, Review, SearchFanOut)
 
 
@@ -239,15 +238,14 @@ class PromptRow(Widget, Generic[R]):
                         self.refresh_question()
 
     def forget(self, request: str) -> None:
-        if request != self._shown:
-            self._requests.pop(request, None)
-            return
-        self._release()
+        is_shown = request == self._shown
         self._requests.pop(request, None)
-        self._loan.give_back()
-        self.display = False
-        if self._requests:
-            self._open(self._requests[self._shown])
+        if is_shown:
+            self._release()
+            self._loan.give_back()
+            self.display = False
+            if self._requests:
+                self._open(self._requests[self._shown])
 
     def focus(self, scroll_visible: bool = True) -> PromptRow[R]:
         if self.display:
@@ -268,11 +266,11 @@ class PromptRow(Widget, Generic[R]):
             self._loan.borrow(self.target)
         self.refresh_question()
 
-    def _show(self, parts: list[tuple[str, str]]) -> None:
-        if way := self._focus_hint():
-            parts.append((way, "$moon"))
+    def _show(self, *parts: tuple[str, str]) -> None:
+        """Show the parts that have text. parts: text and style."""
+        shown = [part for part in (*parts, (self._focus_hint(), "$moon")) if part[0]]
         self.query(Static).first().update(
-            Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts)
+            Content.styled(" · ", "$muted").join(Content.styled(*part) for part in shown)
         )
 
     def _focus_hint(self) -> str:

@@ -66,12 +66,9 @@ class FanOutRow(PromptRow[SearchFanOut]):
                         self.forget(request)
 
     def refresh_question(self) -> None:
-        parts = [
-            ("A search wants to make ", "$foreground"),
-            (estimate(self._requests[self._shown]), "bold $moon"),
-        ]
-        if way := self._focus_hint():
-            parts.append((f" · {way}", "$muted"))
+        way, calls = self._focus_hint(), estimate(self._requests[self._shown])
+        parts = [("A search wants to make ", "$foreground"), (calls, "bold $moon")]
+        parts.append((way and f" · {way}", "$muted"))
         self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))
 
     def handle_answer(self, request: str, answer: str) -> None:
@@ -81,22 +78,18 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
 LINGER = 0.25
 """Seconds for which the row stays, so that code that asks again gets what was typed meanwhile."""
-
 PROMPT = 60
-
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
 
 class _AnswerLine(LineInput):
-    BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+d", "end_of_input", "End of input", show=False),
-    ]
+    BINDINGS = [Binding("ctrl+d", "end_of_input", "End of input", show=False)]  # noqa: RUF012
 
     class EndOfInput(Message):
         """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
-        """What is typed next answers the next request."""
+        """Empty the line, because what is typed next answers the next request."""
         self.post_message(Input.Submitted(self, self.value))
         self.value = ""
 
@@ -142,23 +135,28 @@ class InputRow(Widget):
                 if record.state == "idle" and not self._requests and self.display:
                     self._close()  # No running code could ask again.
             elif isinstance(record, records.Input):
-                request = record.request
+                before = self._shown
                 if record.state == "waiting":
-                    self._requests[request] = record
-                    if len(self._requests) == 1:
-                        self._open(record)
-                elif request in self._requests:
-                    shown = request == next(iter(self._requests))
-                    del self._requests[request]
-                    if shown and self._requests:
-                        self._open(next(iter(self._requests.values())))
-                    elif shown:
-                        self._close()
+                    self._requests[record.request] = record
+                else:
+                    self._requests.pop(record.request, None)
+                if self._shown is not before:
+                    self._open_or_close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
         if self.display:
             self._loan.borrow(self._line)
         return self
+
+    @property
+    def _shown(self) -> records.Input | None:
+        return next(iter(self._requests.values()), None)
+
+    def _open_or_close(self) -> None:
+        if self._shown is None:
+            self._close()
+        else:
+            self._open(self._shown)
 
     @property
     def _line(self) -> _AnswerLine:
@@ -199,15 +197,14 @@ class InputRow(Widget):
         self.display = False
 
     def _answer(self, text: str | None) -> None:
-        if not self._requests:
+        if (answered := self._shown) is None:
             if text is not None:
                 self._typed_ahead.append(text)
             return
-        request = next(iter(self._requests))
-        del self._requests[request]
-        self.post_message(self.Answered(request, text))
-        if self._requests:
-            self._open(next(iter(self._requests.values())))
+        del self._requests[answered.request]
+        self.post_message(self.Answered(answered.request, text))
+        if self._shown is not None:
+            self._open(self._shown)
         else:
             self._close_timer = self.set_timer(LINGER, self._close)
 
@@ -235,8 +232,6 @@ class LeaveRow(Static):
 
 
 SHOWN = 4
-
-
 _CROSS = " ✕ "
 
 
@@ -358,11 +353,8 @@ class ReviewRow(PromptRow[Review]):
         self.show_part("chips")
 
     def refresh_question(self) -> None:
-        record = self._requests[self._shown]
-        parts = [(_question(record), "$foreground")]
-        if self._part != "chips":
-            parts.append((_HINT, "$muted"))
-        self._show(parts)
+        question = _question(self._requests[self._shown])
+        self._show((question, "$foreground"), ("" if self._part == "chips" else _HINT, "$muted"))
 
     def handle_answer(self, request: str, answer: str) -> None:
         match answer:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import nsmallest
+from itertools import islice, takewhile
 from typing import Any, Callable, NamedTuple
 
 from ..magics import SUMMARIES
@@ -30,14 +31,7 @@ from ..objects import (
 from ..stdlib import late_import
 from ..variables import bound_names, masked_summary, one_line, summary, type_name, variable_kind
 from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
-from .signatures import (
-    WIDTH,
-    builtin_keywords,
-    doc_line,
-    explain,
-    function_of,
-    parameters,
-)
+from .signatures import WIDTH, builtin_keywords, doc_line, explain, function_of, parameters
 
 MOST = 200
 LARGEST = 2_000_000
@@ -52,7 +46,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     names = names_at(namespace, code[: point.start])
     if point.kind == "string":
         return _complete_string(names, point, code[cursor:])
-    # Checked first, because tools that arrive meanwhile are listed.
+    # Checked first, so that tools that arrive meanwhile are listed.
     pending = False
     if point.kind == "attribute":
         server = resolve(point.target, names.values)
@@ -255,12 +249,10 @@ def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint
 
 
 def _import_point(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
-    words: list[str] = []
-    for token in reversed(tokens):
-        if token.kind == "newline" or token.text == ";":
-            break
-        words.append(token.text)
-    words.reverse()
+    statement = takewhile(
+        lambda each: each.kind != "newline" and each.text != ";", reversed(tokens)
+    )
+    words = [token.text for token in statement][::-1]
     if not words or words[0] not in ("import", "from"):
         return None
     if words[-1] == "as":
@@ -436,12 +428,10 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
         value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
     function, bound = function_of(value)
     if function is None:
-        for name in builtin_keywords(value):
-            yield _fixed(f"{name}=", "argument", order=0)
-        return
-    for parameter in parameters(function, bound):
-        if parameter.keyword:
-            yield _fixed(f"{parameter.name}=", "argument", parameter.text, order=0)
+        found = dict.fromkeys(builtin_keywords(value), "")
+    else:
+        found = {each.name: each.text for each in parameters(function, bound) if each.keyword}
+    yield from (_fixed(f"{name}=", "argument", text, order=0) for name, text in found.items())
 
 
 # Modules
@@ -553,7 +543,7 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
         if found["items"]:
             return found
     if point.target or "\n" in point.stem:
-        return {"start": point.start, "items": [], "more": 0}
+        return _listing((), "", point.start)
     folder, separator, name = point.stem.rpartition("/")
     folder += separator
     return _listing(_files(folder, name), name, point.start + len(folder))
@@ -577,9 +567,7 @@ def _files(folder: str, name: str) -> Iterator[Candidate]:
     except (OSError, ValueError):
         return
     with entries:
-        for count, entry in enumerate(entries):
-            if count >= _MOST_ENTRIES:
-                return
+        for entry in islice(entries, _MOST_ENTRIES):
             if entry.name.startswith(".") and not name.startswith("."):
                 continue
             try:

@@ -9,7 +9,7 @@ import sys
 import types
 import warnings
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -167,11 +167,14 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     raise _UnresolvedError
 
 
+def _is_any(cls: type, classes: Iterable[tuple[str, str]]) -> bool:
+    return any(cls is get_if_loaded(*each) for each in classes)
+
+
 def _operation(left: Any, right: Any) -> Any:
     one, other = get_class(left), get_class(right)
-    for value in (left, right):
-        cls = get_class(value)
-        if any(cls is get_if_loaded(*each) for each in _WITH_OPERATORS):
+    for value, cls in ((left, one), (right, other)):
+        if _is_any(cls, _WITH_OPERATORS):
             return _with_columns(Instance(cls), value, "")
     if one in NUMBERS and other in NUMBERS:
         return Instance(float if float in (one, other) else int)
@@ -220,9 +223,7 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
         return value[constant]
     if _table_of(value) is not None or _is_frame(cls):
         return _table_item(value, cls, key, constant, namespace)
-    sliced = isinstance(key, ast.Slice) and (
-        cls in _SEQUENCES or any(cls is get_if_loaded(*each) for each in _SLICED)
-    )
+    sliced = isinstance(key, ast.Slice) and (cls in _SEQUENCES or _is_any(cls, _SLICED))
     items = value.items if type(value) is Instance else ()
     if cls in (str, bytes) or sliced:
         return Instance(cls, items=items)
@@ -248,7 +249,7 @@ def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_frame(cls: type) -> bool:
-    return any(cls is get_if_loaded(module, "DataFrame") for module in ("pandas", "polars"))
+    return _is_any(cls, (("pandas", "DataFrame"), ("polars", "DataFrame")))
 
 
 def _table_of(value: Any) -> Any:
@@ -289,11 +290,14 @@ def _table_item(
 def _with_columns(found: Any, receiver: Any, name: str) -> Any:
     """Give an instance its receiver's columns if its method keeps them."""
     table = _table_of(receiver)
-    if type(found) is not Instance or table is None or name in _RESHAPING:
+    if (
+        type(found) is not Instance
+        or found.table is not None
+        or table is None
+        or name in _RESHAPING
+    ):
         return found
-    if found.table is not None:
-        return found
-    is_series = any(found.cls is get_if_loaded(each, "Series") for each in ("pandas", "polars"))
+    is_series = _is_any(found.cls, (("pandas", "Series"), ("polars", "Series")))
     of_library = class_module(found.cls).partition(".")[0] in ("pandas", "polars")
     return found._replace(table=table) if of_library and not is_series else found
 

@@ -4,7 +4,7 @@ The steps of a path; the first five kinds only start one:
 
     ["name", "df"]                           a variable
     ["name", "df", 1402]                     a variable, only while it is the object with this `id`
-    ["held", 7]                              a computed value, kept until its screen closes
+    ["computed", 7]                          a computed value, kept until its screen closes
     ["shown", "3f…"]                         the value of a displayed table
     ["frame", 4, "In [4]", 3, "f", 0, 1]     the variables of a frame (see `frame_locals`)
     ["item", 3]                              an item of a container, by position
@@ -145,10 +145,8 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
     names = copy_text_keys(own_dict(value))
     for base in mro_of(type(value)):
         if "__slots__" in class_dict(base):
-            slots = copy_text_keys(class_dict(base))
-            names.update(
-                {n: 0 for n, item in slots.items() if type(item) is types.MemberDescriptorType}
-            )
+            slots = copy_text_keys(class_dict(base)).items()
+            names.update((n, 0) for n, item in slots if type(item) is types.MemberDescriptorType)
     for label in names:
         found = MISSING if label.startswith("_") else stored_attribute(value, label)
         if found is not MISSING:
@@ -220,10 +218,8 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
             items = base.__getitem__(value, slice(start, stop))
         else:
             items = islice(base.__iter__(value), start, stop)
-        return [
-            Child(["item", at], names.get(at, str(at)), item)
-            for at, item in enumerate(items, start)
-        ]
+        entries = enumerate(items, start)
+        return [Child(["item", at], names.get(at, str(at)), item) for at, item in entries]
     except RuntimeError:
         raise InspectionError("The object changed while it was read; press r to reload.") from None
 
@@ -253,9 +249,9 @@ def _quote(text: str) -> str:
 
 
 def _key_label(key: Any) -> str:
-    return (
-        _quote(key) if type(key) is str else one_line(summary(key) or type_name(key), _LABEL_WIDTH)
-    )
+    if type(key) is str:
+        return _quote(key)
+    return one_line(summary(key) or type_name(key), _LABEL_WIDTH)
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -334,7 +330,7 @@ def _start(
     kind, name, *rest = step
     if kind == "frame":
         return frame_locals(name, *rest), ""
-    if kind == "held":
+    if kind == "computed":
         if name not in computed:
             raise InspectionError("This value is no longer kept; open it again.")
         return computed[name]
@@ -445,16 +441,13 @@ def frame_locals(
     raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
 
 
-def _exception_chain(error: BaseException) -> list[BaseException]:
+def _exception_chain(error: BaseException | None) -> list[BaseException]:
     chain: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and len(chain) < _MOST_ERRORS:
-        if any(each is following for each in chain):
-            break
-        chain.append(following)
-        cause = _CAUSE.__get__(following)
-        suppressed = cause is not None or _SUPPRESSED.__get__(following)
-        following = cause if suppressed else _CONTEXT.__get__(following)
+    while error is not None and len(chain) < _MOST_ERRORS and id(error) not in map(id, chain):
+        chain.append(error)
+        cause = _CAUSE.__get__(error)
+        suppressed = cause is not None or _SUPPRESSED.__get__(error)
+        error = cause if suppressed else _CONTEXT.__get__(error)
     return chain[::-1]
 
 

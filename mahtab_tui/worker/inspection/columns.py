@@ -337,9 +337,8 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     if op in ("missing", "present"):
         return lambda value: (cell_text(value) is None) == (op == "missing")
     if op == "contains":
-        if condition.ignores_case:
-            return lambda value: operand in _full_text(value).lower()
-        return lambda value: operand in _full_text(value)
+        fold: Callable[[str], str] = str.lower if condition.ignores_case else str
+        return lambda value: operand in fold(_full_text(value))
     try:
         number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
     except ValueError:

@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Callable, NamedTuple
@@ -49,29 +50,24 @@ def length(value: Any) -> int:
 def find(
     value: str, words: str, start: int, backwards: bool, deadline: Deadline
 ) -> list[int] | None:
-    """Wrap around; words without capitals ignore case."""
+    """Search on from the other end; words without capitals ignore case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     pattern = re.compile(re.escape(words), flags)
     size = length(value)
     for first, last in _blocks(start, size, backwards):
         deadline.check()
-        found = None
-        for matched in pattern.finditer(value, first, min(last + len(words), size)):
-            if matched.start() >= last:
-                break
-            found = matched
-            if not backwards:
-                break
-        if found is not None:
-            return list(found.span())
+        matches = pattern.finditer(value, first, min(last + len(words), size))
+        spans = (list(found.span()) for found in matches if found.start() < last)
+        for span in deque(spans, 1) if backwards else spans:
+            return span
     return None
 
 
 def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]:
-    parts = [(start, size), (0, start)]
-    for low, high in reversed(parts) if backwards else parts:
-        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
-        yield from reversed(blocks) if backwards else blocks
+    step = -1 if backwards else 1
+    for low, high in [(start, size), (0, start)][::step]:
+        for first in range(low, high, BLOCK)[::step]:
+            yield first, min(first + BLOCK, high)
 
 
 BINS = 40

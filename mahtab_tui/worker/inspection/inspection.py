@@ -154,14 +154,11 @@ class Inspection:
                 raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
             return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
 
-        return [
-            {
-                "title": title,
-                "path": [["held", self._store_computed(client, view, "")]],
-                **describe_object(view, ""),
-            }
-            for title, view in run_limited(run_inspector, "Its inspector")
-        ]
+        found = []
+        for title, view in run_limited(run_inspector, "Its inspector"):
+            path = [["computed", self._store_computed(client, view, "")]]
+            found.append({"title": title, "path": path, **describe_object(view, "")})
+        return found
 
     def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         start, stop = _page_bounds(asked)
@@ -215,7 +212,7 @@ class Inspection:
         deadline.check()  # do not store anything for a closed screen
         expression = f"{at.expression}.{name}" if at.expression else ""
         number = self._store_computed(asked["client"], value, expression)
-        return describe_child(Child(["held", number], name, value), at.objects)
+        return describe_child(Child(["computed", number], name, value), at.objects)
 
     def _repr(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         value = at.target
@@ -270,8 +267,8 @@ def describe_object(value: Any, expression: str) -> Fields:
         "kind": variable_kind(value),
         "views": _list_views(own, table),
         "expression": expression,
-        "rows": table.rows if table is not None else 0,
-        "columns": table.columns if table is not None else 0,
+        "rows": table.rows if table else 0,
+        "columns": table.columns if table else 0,
         "size": 0 if content.text_class(value) is None else content.length(value),
     }
 

@@ -53,7 +53,7 @@ class NumberColumn(Column):
         return _numpy().where(self._missing, float("nan"), self._values)
 
     def texts(self, rows: Rows) -> list[str | None]:
-        selected = _as_slice(rows)
+        selected = slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
         part = self._values[selected]
         if self._kind in "mM":
             found = self._format_moments(part)
@@ -81,7 +81,7 @@ class NumberColumn(Column):
         deadline.check()
         if missing is not None and missing.any():
             found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
-        return found if among is None else among[found]  # type: ignore[no-any-return]
+        return found if among is None else among[found]
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         numpy = _numpy()
@@ -95,7 +95,7 @@ class NumberColumn(Column):
             fits = numpy.char.find(texts, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
-        return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
+        return numpy.flatnonzero(fits)
 
     def statistics(self, deadline: Deadline) -> Statistics:
         values, missing = self._values, self._missing_mask()
@@ -178,7 +178,7 @@ class CategoryColumn(Column):
         numpy = _numpy()
         fits = numpy.zeros(len(self._values.known), dtype=bool)
         fits[list(Column(self._values.known).matching(condition, deadline))] = True
-        return numpy.flatnonzero(fits[self._codes])  # type: ignore[no-any-return]
+        return numpy.flatnonzero(fits[self._codes])
 
     def statistics(self, deadline: Deadline) -> Statistics:
         codes, counts = _numpy().unique(self._codes, return_counts=True)
@@ -233,10 +233,6 @@ def dtype_text(dtype: Any) -> str:
     if is_one_of(dtype, "pandas", "SparseDtype"):
         return f"Sparse[{dtype.subtype}]"
     return str(dtype)
-
-
-def _as_slice(rows: Rows) -> Any:
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 
 
 def _coarsest_unit(values: Any) -> str | None:
@@ -315,6 +311,13 @@ class _TypedColumn(Column):
         return found._replace(missing=self._count_missing())
 
 
+_ARROW_KINDS = {
+    "is_floating": "float",
+    **dict.fromkeys(("is_integer", "is_decimal"), "int"),
+    **dict.fromkeys(("is_string", "is_large_string"), "text"),
+    "is_temporal": "time",
+    "is_boolean": "bool",
+}
 _ARROW_COMPARISONS = {
     "<": "less",
     "<=": "less_equal",
@@ -328,24 +331,15 @@ _ARROW_COMPARISONS = {
 class ArrowColumn(_TypedColumn):
     def __init__(self, values: Any, name: str = "") -> None:
         types, kind = _arrow().types, values.type
-        if types.is_floating(kind):
-            word = "float"
-        elif types.is_integer(kind) or types.is_decimal(kind):
-            word = "int"
-        elif types.is_string(kind) or types.is_large_string(kind):
-            word = "text"
-        elif types.is_temporal(kind):
-            word = "time"
-        else:
-            word = "bool" if types.is_boolean(kind) else ""
-        super().__init__(values, name or str(kind), word)
+        words = (word for test, word in _ARROW_KINDS.items() if getattr(types, test)(kind))
+        super().__init__(values, name or str(kind), next(words, ""))
 
     def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
             part = self._values.slice(rows.start, len(rows))
         else:
             part = self._values.take(_arrow().array(list(rows), type="int64"))
-        return part.to_pylist()  # type: ignore[no-any-return]
+        return part.to_pylist()
 
     def _local(self) -> Any:
         if getattr(self._values.type, "tz", None) is None:
@@ -359,7 +353,7 @@ class ArrowColumn(_TypedColumn):
             fits = compute.match_substring(self._values, operand, ignore_case=ignore_case)
         else:
             fits = getattr(compute, _ARROW_COMPARISONS[op])(self._values, operand)
-        return compute.indices_nonzero(fits).to_pylist()  # type: ignore[no-any-return]
+        return compute.indices_nonzero(fits).to_pylist()
 
     def _count_missing(self) -> int:
         missing = self._values.is_null(nan_is_null=self._kind == "float")
@@ -382,7 +376,7 @@ class ArrowColumn(_TypedColumn):
         except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        return (found if rows is None else rows.take(found)).to_pylist()  # type: ignore[no-any-return]
+        return (found if rows is None else rows.take(found)).to_pylist()
 
 
 class PolarsColumn(_TypedColumn):
@@ -402,8 +396,8 @@ class PolarsColumn(_TypedColumn):
 
     def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
-            return self._values.slice(rows.start, len(rows)).to_list()  # type: ignore[no-any-return]
-        return self._values.gather(list(rows)).to_list()  # type: ignore[no-any-return]
+            return self._values.slice(rows.start, len(rows)).to_list()
+        return self._values.gather(list(rows)).to_list()
 
     def _format(self, value: Any) -> str | None:
         # NaN is not a missing value.
@@ -418,20 +412,20 @@ class PolarsColumn(_TypedColumn):
         texts = self._values.cast(sys.modules["polars"].String)
         if condition.op == "contains":
             texts = texts.str.to_lowercase() if condition.ignores_case else texts
-            return texts.str.contains(condition.operand, literal=True).arg_true()  # type: ignore[no-any-return]
-        return condition.compare(texts, condition.operand).arg_true()  # type: ignore[no-any-return]
+            return texts.str.contains(condition.operand, literal=True).arg_true()
+        return condition.compare(texts, condition.operand).arg_true()
 
     def _count_missing(self) -> int:
         return int(self._values.null_count())
 
     def _count_texts(self) -> list[tuple[str, int]]:
         texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
-        return texts.alias("value").value_counts().head(DISTINCT + 1).rows()  # type: ignore[no-any-return]
+        return texts.alias("value").value_counts().head(DISTINCT + 1).rows()
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         if condition.op in ("missing", "present"):
             missing = self._values.is_null()
-            return (missing if condition.op == "missing" else ~missing).arg_true()  # type: ignore[no-any-return]
+            return (missing if condition.op == "missing" else ~missing).arg_true()
         return super().matching(condition, deadline)
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
@@ -444,7 +438,7 @@ class PolarsColumn(_TypedColumn):
         except polars.exceptions.PolarsError:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        return found if rows is None else rows.gather(found)  # type: ignore[no-any-return]
+        return found if rows is None else rows.gather(found)
 
 
 def _arrow() -> Any:

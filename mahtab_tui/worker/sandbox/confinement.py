@@ -1,6 +1,6 @@
-"""Takes everything away from a process that it does not need: Landlock, seccomp, limits. The calls
-in `ALLOWED` open, name or change no file, create or reach no other process, and make no memory
-executable; with `READING`, files can be read."""
+"""Locks a process down by Landlock, seccomp and limits. The calls in `ALLOWED` open, name or change
+no file, create or reach no other process, and make no memory executable; `READING` adds reading
+files."""
 
 from __future__ import annotations
 
@@ -79,15 +79,12 @@ _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and co
 _OWN = Check(0, _INT, (0,))
 
 
-_Alternatives = tuple[tuple[Check, ...], ...]
-
-
-def _calls(table: str, alternatives: _Alternatives = ((),)) -> Iterator[AllowedCall]:
+def _calls(table: str, *alternatives: tuple[Check, ...]) -> Iterator[AllowedCall]:
     """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
     for row in table.split(","):
         name, *numbers = row.split()
         x86_64, aarch64 = (None if each == "-" else int(each) for each in numbers)
-        yield AllowedCall(name, x86_64, aarch64, alternatives)
+        yield AllowedCall(name, x86_64, aarch64, alternatives or ((),))
 
 
 # Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
@@ -116,26 +113,24 @@ _SOCKET_PAIR = (Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOC
 _KNOWN_FLAGS = Check(3, _INT & ~_MSG_FLAGS, (0,))
 ALLOWED = (
     *_calls(_ALLOWED_ALWAYS),
-    *_calls("fcntl 72 25", _FCNTL),
-    *_calls("ioctl 16 29", ((Check(1, _INT, _IOCTL),),)),
-    *_calls("pipe2 293 59", ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
-    *_calls("socketpair 53 199", (_SOCKET_PAIR,)),
-    *_calls("sendto 44 206", ((_KNOWN_FLAGS, Check(4, _WHOLE, (0,))),)),
-    *_calls("recvfrom 45 207", ((_KNOWN_FLAGS,),)),
-    *_calls(
-        "getsockopt 55 209", ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS)),)
-    ),
-    *_calls("mmap 9 222, mprotect 10 226", ((Check(2, _PROT_EXEC, (0,)),),)),
-    *_calls("clone 56 220", ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
-    *_calls("futex 202 98", ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
-    *_calls("sched_getaffinity 204 123", ((_OWN,),)),
-    *_calls("prlimit64 302 261", ((_OWN, Check(2, _WHOLE, (0,))),)),
+    *_calls("fcntl 72 25", *_FCNTL),
+    *_calls("ioctl 16 29", (Check(1, _INT, _IOCTL),)),
+    *_calls("pipe2 293 59", (Check(1, _INT & ~_PIPE_FLAGS, (0,)),)),
+    *_calls("socketpair 53 199", _SOCKET_PAIR),
+    *_calls("sendto 44 206", (_KNOWN_FLAGS, Check(4, _WHOLE, (0,)))),
+    *_calls("recvfrom 45 207", (_KNOWN_FLAGS,)),
+    *_calls("getsockopt 55 209", (Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS))),
+    *_calls("mmap 9 222, mprotect 10 226", (Check(2, _PROT_EXEC, (0,)),)),
+    *_calls("clone 56 220", (Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),)),
+    *_calls("futex 202 98", (Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),)),
+    *_calls("sched_getaffinity 204 123", (_OWN,)),
+    *_calls("prlimit64 302 261", (_OWN, Check(2, _WHOLE, (0,)))),
 )
 
 _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
 """Flags of `open` that create or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
 # On files opened for reading, these are only shared locks.
-_FILE_LOCKS = ((Check(1, _INT, (5, 6, 7, 36, 37, 38)),),)
+_FILE_LOCKS = (Check(1, _INT, (5, 6, 7, 36, 37, 38)),)
 _TIOCGWINSZ = 0x5413
 
 _READ_ALWAYS = """
@@ -147,11 +142,11 @@ _READ_ALWAYS = """
 """
 _READING = (
     *_calls(_READ_ALWAYS),
-    *_calls("open 2 -", ((Check(1, _O_WRITES, (0,)),),)),
-    *_calls("openat 257 56", ((Check(2, _O_WRITES, (0,)),),)),
-    *_calls("fcntl 72 25", (*_FCNTL, *_FILE_LOCKS)),
-    *_calls("flock 73 32", ((Check(1, _INT, (1, 5, 8)),),)),
-    *_calls("ioctl 16 29", ((Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),),)),
+    *_calls("open 2 -", (Check(1, _O_WRITES, (0,)),)),
+    *_calls("openat 257 56", (Check(2, _O_WRITES, (0,)),)),
+    *_calls("fcntl 72 25", *_FCNTL, _FILE_LOCKS),
+    *_calls("flock 73 32", (Check(1, _INT, (1, 5, 8)),)),
+    *_calls("ioctl 16 29", (Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),)),
 )
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
 
@@ -175,15 +170,15 @@ _MFD_CLOEXEC = 1
 
 def syscall(number: int, *arguments: int | ctypes.Array[Any] | None) -> int:
     """Make a system call; None is a null pointer. Raises `OSError`."""
-    given = [
-        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
-    ]
+    given = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _check_errno(_LIBC.syscall(ctypes.c_long(number), *given))
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Request a signal when the thread that forked this process ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal_number)
+def die_with_parent(parent: int) -> None:
+    """End this process when the thread that forked it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def forbid_new_privileges() -> None:
@@ -201,9 +196,8 @@ def drop_capabilities() -> None:
 def memory_file(name: str) -> int:
     """Create a file in memory; returns its descriptor, which programs do not inherit. Raises
     `OSError`."""
-    return syscall(
-        _MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC
-    )
+    number = _MEMFD_CREATE[os.uname().machine]
+    return syscall(number, ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC)
 
 
 def process_handle(pid: int) -> int:
@@ -288,7 +282,6 @@ _ERRNO = 0x00050000
 
 # struct seccomp_data: number of the call, architecture, instruction pointer, six arguments.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-_LOW, _HIGH = 0, 4
 
 _ARCHITECTURES = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 _X32 = 0x40000000
@@ -297,11 +290,8 @@ _CLONE3 = 435
 
 def machine() -> str | None:
     name = os.uname().machine
-    return (
-        name
-        if name in _ARCHITECTURES and sys.byteorder == "little" and sys.maxsize > 2**32
-        else None
-    )
+    supported = sys.byteorder == "little" and sys.maxsize > 2**32
+    return name if name in _ARCHITECTURES and supported else None
 
 
 def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
@@ -350,20 +340,14 @@ def _block(call: AllowedCall) -> list[_Instruction]:
 
 def _check(check: Check, rest: int) -> list[_Instruction]:
     """Return code that skips `rest` more instructions if the check does not hold."""
-    code: list[_Instruction] = []
-    offset = _ARGUMENTS + 8 * check.argument
-    for index, value in enumerate(check.values):
-        left = len(check.values) - index - 1
+    low = _ARGUMENTS + 8 * check.argument
+    code: list[_Instruction] = [(_LOAD, 0, 0, low), (_AND, 0, 0, check.mask & 0xFFFF_FFFF)]
+    for left, value in zip(reversed(range(len(check.values))), check.values):
         code.append((_JUMP_EQUAL, left, 0 if left else rest, value))
-    code = [(_LOAD, 0, 0, offset + _LOW), (_AND, 0, 0, check.mask & 0xFFFF_FFFF), *code]
-    if check.mask >> 32:
-        high = [
-            (_LOAD, 0, 0, offset + _HIGH),
-            (_AND, 0, 0, check.mask >> 32),
-            (_JUMP_EQUAL, 0, len(code) + rest, 0),
-        ]
-        code = high + code
-    return code
+    if not check.mask >> 32:
+        return code
+    high: list[_Instruction] = [(_LOAD, 0, 0, low + 4), (_AND, 0, 0, check.mask >> 32)]
+    return [*high, (_JUMP_EQUAL, 0, len(code) + rest, 0), *code]
 
 
 BASE = 512 * 2**20
@@ -373,7 +357,7 @@ TEXTS = 4
 """Number of copies of the text that fit into memory."""
 
 CPU_SECONDS = 1800
-"""Of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
+"""Of a whole sandbox, in case the host does not enforce the limit of a turn."""
 
 DESCRIPTORS = 64
 
@@ -501,9 +485,7 @@ def leave_parent(parent: int) -> None:
             os.setgroups([])
             os.setresgid(unused, unused, unused)
             os.setresuid(unused, unused, unused)
-    die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    die_with_parent(parent)
     _prctl(_PR_SET_DUMPABLE, 0)  # other processes cannot read its memory
     forbid_new_privileges()
 

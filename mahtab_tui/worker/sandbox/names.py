@@ -13,15 +13,7 @@ import pprint
 import re
 import sys
 from collections import deque
-from collections.abc import (
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Mapping,
-    Sequence,
-    ValuesView,
-)
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from functools import wraps
 from re import Pattern
 from typing import Any, Callable, NamedTuple, NoReturn
@@ -184,9 +176,7 @@ def make_names(
             names[name] = (
                 whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
             )
-    names.update(
-        {name: tool_function(host, name, signature, doc) for name, signature, doc in tools}
-    )
+    names.update((tool[0], tool_function(host, *tool)) for tool in tools)
     return names
 
 
@@ -218,9 +208,9 @@ class SandboxFunctions:
         _check_int("peek", "start", start)
         source = self._source("peek", text)
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
-        part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
-        if isinstance(part, Part):
-            self._evidence.remember([part])
+        parts = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])
+        self._evidence.remember(parts)
+        part: str = parts[0]
         return part
 
     def grep(
@@ -258,8 +248,7 @@ class SandboxFunctions:
                     start = spans.pop()[0]
             spans.append((start, end))
         found = self._parts(source, spans)
-        parts = [part for part in found if isinstance(part, Part)]
-        self._evidence.remember(parts)
+        self._evidence.remember(found)
         return found
 
     def partition(self, n: int = 10, *, text: str | None = None) -> list[Any]:
@@ -287,9 +276,8 @@ class SandboxFunctions:
         Example: found = rlm_map("Which users are named?", partition(4)).
         """
         _check_query("rlm_map", query)
-        parts = [
-            self._part("rlm_map", subset) for subset in _as_texts("rlm_map", "subsets", subsets)
-        ]
+        texts = _as_texts("rlm_map", "subsets", subsets)
+        parts = [self._part("rlm_map", text) for text in texts]
         return self._ask("rlm", parts, query, fan_out=True)
 
     def llm(self, query: str, text: str = "") -> SubAnswer:
@@ -299,29 +287,26 @@ class SandboxFunctions:
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
         """
         _check_query("llm", query)
-        part = self._part("llm", text)
-        given = None if part == {"text": ""} else part
-        reply = self._host.call("llm", {"query": str(query), "part": given})
-        return to_answer(reply["answers"][0])
+        return self._ask("llm", [self._part("llm", text)], query, fan_out=False)[0]
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, one call each; returns the answers in order. llm_map([(query, text), ...]) asks each its own query.
 
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
+        queries = [query]
         if texts is None:
             pairs = _as_texts("llm_map", "the argument", query)
             if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
                 raise TypeError(
                     "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
                 )
-            for each, _ in pairs:
-                _check_query("llm_map", each)
-            parts = [self._part("llm_map", text) for _, text in pairs]
-            return self._ask("llm_map", parts, [str(each) for each, _ in pairs], fan_out=True)
-        _check_query("llm_map", query)
+            query = queries = [each for each, _ in pairs]
+            texts = [text for _, text in pairs]
+        for each in queries:
+            _check_query("llm_map", each)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
-        return self._ask("llm_map", parts, query, fan_out=True)
+        return self._ask("llm", parts, query, fan_out=True)
 
     def FINAL(self, answer: object) -> NoReturn:
         """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON.
@@ -400,7 +385,7 @@ class SandboxFunctions:
     ) -> list[SubAnswer]:
         if not parts:
             return []
-        query = query if isinstance(query, list) else str(query)
+        query = [*map(str, query)] if isinstance(query, list) else str(query)
         reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
         return AnswerList(map(to_answer, reply["answers"]))
 
@@ -590,10 +575,7 @@ def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Call
     """Create the function. A call may raise `NotPlainError`, and `CallError` with the caller's sentence."""
 
     def tool(*args: Any, **kwargs: Any) -> Any:
-        given, named = (
-            plain_data(args, f"{name}: an argument"),
-            plain_data(kwargs, f"{name}: an argument"),
-        )
+        given, named = (plain_data(each, f"{name}: an argument") for each in (args, kwargs))
         return host.call("tool", {"name": name, "args": given, "kwargs": named})["value"]
 
     tool.__name__ = tool.__qualname__ = name

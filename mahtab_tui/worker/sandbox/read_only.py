@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 import resource
-import signal
 import site
 import sys
 import sysconfig
@@ -152,6 +151,4 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
 def leave_parent(parent: int) -> None:
     """Leave the kernel's session, and end when the kernel does."""
     os.setsid()
-    confinement.die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    confinement.die_with_parent(parent)

@@ -2,14 +2,12 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
-    {"id"} + a descriptor            from the host: make a sandbox for this socket, over which the
-                                     file of its text comes
-    {"id", "load": true} + one       from the host: make a server for this socket, over which the
-                                     file of a text comes that all its sandboxes share
-    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}    from the server instead
-    {"op": "ended", "id", "code"}    from the server when the process has been reaped
+    {"op": "hello", "missing"}     from the server at its start: why there can be no sandbox, or ""
+    {"id"} + a socket              from the host: make a sandbox, which gets its text over the socket
+    {"id", "load": true} + one     from the host: make a server for sandboxes that share a text
+    {"op": "forked", "id", "pid"}  from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}  from the server instead
+    {"op": "ended", "id", "code"}  from the server when the process has been reaped
 
 It ends with the connection, and its children end with it. A model's code never runs in it."""
 
@@ -69,14 +67,10 @@ def preload() -> None:
     """Load the modules that this version of Python has, and the text encodings."""
     # ssl is large, and useless without a network.
     sys.modules["ssl"] = None  # type: ignore[assignment]
-    for name in [
-        *MODULES,
-        *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings.")),
-    ]:
-        try:
+    known = (module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))
+    for name in (*MODULES, *known):
+        with suppress(ImportError):
             importlib.import_module(name)
-        except ImportError:
-            continue
     del sys.modules["ssl"]
 
 
@@ -160,8 +154,8 @@ def _keep_only(channel: int, locks: confinement.Locks) -> confinement.Locks:
 
 
 def _receive_text() -> Source:
-    """Receive a file in memory over the channel, and read its text, which may have surrogates. The
-    file is released before the text is copied. The process ends with the channel."""
+    """Read a text, which may have surrogates, from a file received over the channel. The file is
+    released before the text is copied. The process ends with the channel."""
     with socket.socket(fileno=os.dup(_CHANNEL)) as channel:
         received, fds, _, _ = socket.recv_fds(channel, 1, 1)
     if not received:
@@ -184,7 +178,7 @@ def _serve(context: Source) -> None:
     connection = EngineConnection(_CHANNEL, interrupts)
     jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    # Nobody joins it; starting a `Thread` would wait for it.
+    # Starting a `Thread` would wait until it runs.
     _thread.start_new_thread(_listen, (connection, jobs))
     about = jobs.get()
     names = make_names(
@@ -238,11 +232,10 @@ def main(fd: int) -> None:
 
 def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
     """Become a server for a text, until the host closes its socket."""
-    confinement.die_with_parent(signal.SIGKILL)
-    if os.getppid() == parent:
-        locks = _keep_only(channel, locks)
-        text = _receive_text()
-        _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
+    confinement.die_with_parent(parent)
+    locks = _keep_only(channel, locks)
+    text = _receive_text()
+    _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
 
 
 def _hide_machine() -> None:
@@ -300,10 +293,8 @@ class _Server:
                     os._exit(1)
             self._forked(number, pid)
         except OSError as error:
-            _send(
-                self._host,
-                {"op": "failed", "id": number, "why": error.strerror or "no process can be made"},
-            )
+            why = error.strerror or "no process can be made"
+            _send(self._host, {"op": "failed", "id": number, "why": why})
         finally:
             for fd in fds:
                 os.close(fd)

@@ -95,7 +95,7 @@ class Part(Piece):
 
 
 class Hit(str):
-    """A piece of another text than the search's. start, end: its place there. line: the number of its first line."""
+    """A piece of another text than the search's, with its position there."""
 
     __slots__ = ("line", "start")
 
@@ -174,9 +174,9 @@ def find_span(value: str, text: str) -> tuple[int, int] | None:
     if len(value) < FOUND_AGAIN:
         return None
     start = str.find(text, value)
-    return (
-        None if start < 0 or str.find(text, value, start + 1) >= 0 else (start, start + len(value))
-    )
+    if start < 0 or str.find(text, value, start + 1) >= 0:
+        return None
+    return start, start + len(value)
 
 
 def find_spans(values: object) -> list[list[int]]:
@@ -184,12 +184,9 @@ def find_spans(values: object) -> list[list[int]]:
     all are pieces."""
     if not isinstance(values, (list, tuple)) or len(values) > MOST_SPANS:
         return []
-    spans = [
-        [value.start, value.start + len(str.rstrip(value, "\n"))]
-        for value in values
-        if isinstance(value, Piece)
-    ]
-    return spans if len(spans) == len(values) else []
+    if not all(isinstance(value, Piece) for value in values):
+        return []
+    return [[value.start, value.start + len(str.rstrip(value, "\n"))] for value in values]
 
 
 _NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
@@ -301,7 +298,7 @@ def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
 
 _HEAD = 16
 _QUOTED = range(_HEAD, 2_001)
-"""Lengths of parts that are looked for in an answer; shorter ones stand in many by chance."""
+"""Lengths of parts that are looked for in an answer; shorter ones match by chance."""
 _REMEMBERED = 5_000
 _READ_FOR_SPANS = 5_000_000
 """Characters of texts made by code that are searched for given parts, about a second."""
@@ -318,7 +315,7 @@ _BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
 _AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
 _MOST_VALUES = 1_000
 _MOST_TRIES = 10_000
-"""Places at which a value is looked at; most of them would be within other words."""
+"""Most occurrences of a value to check; most are within other words."""
 _DEEPEST_ANSWER = 4
 
 
@@ -329,12 +326,13 @@ class EvidenceFinder:
         self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
         self._left = _READ_FOR_SPANS
 
-    def remember(self, parts: Iterable[Part]) -> None:
-        self._given.extend(part for part in parts if len(part) in _QUOTED)
+    def remember(self, parts: Iterable[str]) -> None:
+        new = (part for part in parts if isinstance(part, Part) and len(part) in _QUOTED)
+        self._given.extend(new)
         self._by_words = None
 
     def find_runs(self, made: str) -> list[list[int]]:
-        """Return where remembered parts stand in a text that code has made, as [place there, place in the whole text, characters]."""
+        """Return the remembered parts in a text that code has made, as [offset there, offset in the whole text, characters]."""
         self._left -= len(made)
         if self._left < 0 or not self._given:
             return []
@@ -401,8 +399,8 @@ class EvidenceFinder:
 
 
 def answer_values(words: str) -> list[str]:
-    """Return what an answer gives, longest first: all of it, its lines, quotations, items, and
-    words with digits; not short ones."""
+    """Return the values in an answer, longest first: all of it, its lines, quotations, items and
+    words with digits, unless they are short."""
     quotes = (next(filter(None, found)) for found in _QUOTE.findall(words))
     values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *quotes}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
@@ -412,7 +410,7 @@ def answer_values(words: str) -> list[str]:
 
 
 def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the places of an answer's values that stand exactly once in these spans of a text."""
+    """Yield the spans of an answer's values that occur exactly once in these spans of a text."""
     size = sum(end - start for start, end in spans) + 1
     for value in answer_values(words)[: _SCANNED // size]:
         if span := find_once(value, text, spans):
@@ -420,7 +418,7 @@ def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterat
 
 
 def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """Return where words stand in these spans of a text, if exactly once, and not within other words."""
+    """Return the span of words that occur exactly once in these spans of a text, not within others."""
     starts: list[int] = []
     for first, last in spans:
         starts += islice(_find_words(words, text, first, last), 2 - len(starts))

@@ -101,10 +101,7 @@ class Turns:
     """Runs turns in one namespace on the main thread."""
 
     def __init__(
-        self,
-        names: dict[str, Any],
-        connection: EngineConnection,
-        interrupts: Interrupts,
+        self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts
     ) -> None:
         # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")

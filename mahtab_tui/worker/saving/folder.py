@@ -97,14 +97,11 @@ class SaveFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(new, flags, 0o600, dir_fd=self._fd)
         try:
-            try:
+            with os.fdopen(fd, "wb") as file:
                 for part in parts:
-                    for piece in split_pieces(part):
-                        while piece:
-                            piece = piece[os.write(fd, piece) :]
+                    file.write(part)
+                file.flush()
                 os.fsync(fd)
-            finally:
-                os.close(fd)
             os.replace(new, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -138,17 +135,14 @@ def split_pieces(part: Any) -> Iterator[memoryview]:
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
     found = os.fstat(fd)
     if regular and not stat.S_ISREG(found.st_mode):
-        raise FolderError(
-            f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}"
-        )
-    if found.st_uid != os.geteuid():
-        raise FolderError(
-            f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}"
-        )
-    if found.st_mode & 0o022:
-        raise FolderError(
-            f"Variables are neither read nor saved, because others can write {path}. If you trust what is in it, run: chmod go-w {path}"
-        )
+        why = f"{path} is not a regular file. {_MOVE}"
+    elif found.st_uid != os.geteuid():
+        why = f"{path} belongs to another user. {_MOVE}"
+    elif found.st_mode & 0o022:
+        why = f"others can write {path}. If you trust what is in it, run: chmod go-w {path}"
+    else:
+        return
+    raise FolderError(f"Variables are neither read nor saved, because {why}")
 
 
 _BEATS_PER_UPDATE = 4096

@@ -234,25 +234,23 @@ class Writer:
             if file["name"] in self._request["carried"]
             if (left := self._unloaded_part(file))["groups"]
         ]
-        self._cloudpickle = load_cloudpickle(
-            self._keeper.settings["cloudpickle"], self._keeper.kernel
-        )
-        named = {
-            name: value
-            for name, value in self._namespace.items()
-            if type(name) is str and name not in HIDDEN
-        }
-        variables = {name: value for name, value in named.items() if not is_hidden(name, value)}
-        hidden = (name for name in named if name not in variables)
-        missing = dict.fromkeys(hidden, "its name looks like a secret's")
+        keeper = self._keeper
+        self._cloudpickle = load_cloudpickle(keeper.settings["cloudpickle"], keeper.kernel)
+        variables: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for name, value in self._namespace.items():
+            if type(name) is str and name not in HIDDEN:
+                if is_hidden(name, value):
+                    missing[name] = "its name looks like a secret's"
+                else:
+                    variables[name] = value
         saved = self._save_groups(variables, missing, sum(file["size"] for file in carried))
         files = [reply["file"] for _, reply, _ in saved if "file" in reply]
         small = [(reply, data) for _, reply, data in saved if "file" not in reply]
         if small:
             groups, data = [reply["group"] for reply, _ in small], [data for _, data in small]
-            files.insert(
-                0, self._write_file(groups, data, sum(reply["size"] for reply, _ in small))
-            )
+            size = sum(reply["size"] for reply, _ in small)
+            files.insert(0, self._write_file(groups, data, size))
         rows = [{**self._row(name), "reason": reason} for name, reason in missing.items()]
         lost = set(self._request["lost"]).difference(self._namespace)
         index: dict[str, Any] = {
@@ -350,10 +348,5 @@ class Writer:
         else:
             name = f"{digest}.variables"
             self._folder.write(name, self._pulse.track(parts))
-        return {
-            "name": name,
-            "digest": digest,
-            "size": size,
-            "python": python_version(),
-            "groups": groups,
-        }
+        about = {"name": name, "digest": digest, "size": size}
+        return {**about, "python": python_version(), "groups": groups}

@@ -257,7 +257,8 @@ def pickle_variables(
             if cls is types.CodeType:
                 files.add(thing.co_filename)
             elif id(cls) not in classes:
-                _reject_opaque(cls)
+                if cls is not _CACHED and (kind := opaque_kind(cls)) is not None:
+                    raise UnpicklableError(f"{kind.noun} cannot be saved")
                 classes[id(cls)] = cls
             return None
 
@@ -325,9 +326,8 @@ def unpickle_variables(
 
     variables: dict[str, Any] = Unpickler(data, buffers=map(block, of_pickle)).load()
     for name, source in sources.items():
-        linecache.cache.setdefault(
-            name, (len(source), None, source.splitlines(keepends=True), name)
-        )
+        entry = len(source), None, source.splitlines(keepends=True), name
+        linecache.cache.setdefault(name, entry)
     return variables
 
 
@@ -351,12 +351,6 @@ class _LimitedBuffer:
 def _is_cell_file(name: str) -> bool:
     known: Any = linecache.cache.get(name)
     return known is not None and len(known) == 4 and known[1] is None
-
-
-def _reject_opaque(cls: type) -> None:
-    kind = opaque_kind(cls)
-    if kind is not None and cls is not _CACHED:
-        raise UnpicklableError(f"{kind.noun} cannot be saved")
 
 
 def _is_plain(array: Any) -> bool:

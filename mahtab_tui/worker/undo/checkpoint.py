@@ -23,7 +23,7 @@ from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
 
 _FRAME = struct.Struct("!?Q")
-"""Header: whether it is an answer (else the reason for having none), and its length."""
+"""Header: whether the data are an answer or the reason for having none, and their length."""
 _READY = b"."
 START_TIMEOUT = 10.0
 """Seconds."""
@@ -53,9 +53,9 @@ class Checkpoint:
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
-            _send(self._fd, True, pickle.dumps(question, 4), until)
+            _send(self._fd, pickle.dumps(question, 4), until)
             meanwhile()
-            good, data = _receive(self._fd, until)
+            reply = _receive(self._fd, until)
         except TimeoutError:
             self.end()
             raise CheckpointError(
@@ -66,9 +66,9 @@ class Checkpoint:
             raise CheckpointError(
                 "The process that keeps the state before this cell has ended."
             ) from None
-        if not good:
-            raise CheckpointError(_decode(data))
-        return pickle.loads(data)
+        if isinstance(reply, str):
+            raise CheckpointError(reply)
+        return pickle.loads(reply)
 
     def end(self) -> None:
         if self._fd < 0:
@@ -139,8 +139,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
-    """Answer until the kernel has gone. At the end no code of the kernel runs, and nothing is
-    flushed."""
+    """Answer until the kernel has gone. The exit runs no code of the kernel and flushes nothing."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -159,17 +158,14 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
         ):
             score.write("1000")
         while True:
-            _, question = _receive(fd)
-            pickle = late_import("pickle")
+            question, pickle = _receive(fd), late_import("pickle")
             try:
-                reply = (True, pickle.dumps(answer(pickle.loads(question)), 4))
+                reply = pickle.dumps(answer(pickle.loads(question)), 4)
             except Exception as error:  # whatever one question does, the next must be answered
-                reply = (False, _encode(str(error) or type(error).__name__))
-            _send(fd, *reply)
-    except BaseException:  # the process's outermost frame; there is nobody to tell
+                reply = str(error) or type(error).__name__
+            _send(fd, reply)
+    except BaseException:  # the process's outermost frame
         os._exit(1)
-    finally:
-        os._exit(0)
 
 
 def _close_all_but(fd: int) -> None:
@@ -186,15 +182,10 @@ def _close_all_but(fd: int) -> None:
 # Both processes
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
-def _send(fd: int, good: bool, data: bytes, until: float = _FOREVER) -> None:
+def _send(fd: int, reply: bytes | str, until: float = _FOREVER) -> None:
+    """reply: an answer, or the reason for having none."""
+    good = isinstance(reply, bytes)
+    data = reply if isinstance(reply, bytes) else reply.encode("utf-8", "replace")
     for part in (_FRAME.pack(good, len(data)), data):
         view = memoryview(part)
         while view:
@@ -202,9 +193,10 @@ def _send(fd: int, good: bool, data: bytes, until: float = _FOREVER) -> None:
             view = view[os.write(fd, view[:65536]) :]
 
 
-def _receive(fd: int, until: float = _FOREVER) -> tuple[bool, bytes]:
+def _receive(fd: int, until: float = _FOREVER) -> bytes | str:
     good, size = _FRAME.unpack(_read_exactly(fd, _FRAME.size, until))
-    return good, _read_exactly(fd, size, until)
+    data = _read_exactly(fd, size, until)
+    return data if good else data.decode("utf-8", "replace")
 
 
 def _read_exactly(fd: int, size: int, until: float) -> bytes:
@@ -264,14 +256,14 @@ def _run(
         for _ in things:
             try:
                 _wait_for_progress(out, each, until, progress)
-                good, data = _receive(out, until)
+                result = _receive(out, until)
             except TimeoutError:
                 yield f"writing it took longer than {each:.0f} s"
                 return
             except ConnectionResetError:
                 yield "writing it crashed the process"
                 return
-            yield data if good else _decode(data)
+            yield result
     finally:
         os.close(out)
         os.kill(pid, signal.SIGKILL)
@@ -295,10 +287,10 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for thing in things:
             try:
-                result = (True, write(thing))
+                result: bytes | str = write(thing)
             except BaseException as error:
-                result = (False, _encode(_failure_reason(error)))
-            _send(into, *result)
+                result = _failure_reason(error)
+            _send(into, result)
     finally:
         os._exit(0)
 
@@ -316,7 +308,7 @@ def _failure_reason(error: BaseException) -> str:
         return f"it cannot be pickled ({type(error).__name__})"
 
 
-# Objects as bytes.
+# Objects as bytes
 
 
 class PythonVersionError(Exception):
@@ -327,18 +319,11 @@ def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
     """Implement `reducer_override`."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
-        described = {
-            name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")
-        }
+        names = "__qualname__", "__doc__", "__annotations__"
+        described = {name: getattr(thing, name) for name in names}
         fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
-        return (
-            _function,
-            (thing.__code__, namespace, thing.__name__, thing.__closure__),
-            fields,
-            None,
-            None,
-            _set_function,
-        )
+        arguments = (thing.__code__, namespace, thing.__name__, thing.__closure__)
+        return _function, arguments, fields, None, None, _set_function
     if cls is types.CodeType:
         return _code, (_magic(), marshal.dumps(thing))
     if cls is types.CellType:

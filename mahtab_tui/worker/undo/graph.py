@@ -84,9 +84,7 @@ def _user_modules() -> dict[str, types.ModuleType]:
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
-        os.path.join(folder, "")
-        for folder in {*folders, *map(os.path.realpath, folders), ours}
-        if folder
+        os.path.join(folder, "") for folder in {*folders, *map(os.path.realpath, folders), ours}
     )
     found = {}
     for name, module in list(sys.modules.items()):
@@ -276,12 +274,8 @@ class Node(NamedTuple):
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        return (
-            address_of(type(self.value)),
-            self.fixed_state,
-            self.mutable_state,
-            *(self.memory or (0, 0)),
-        )
+        start, end = self.memory or (0, 0)
+        return address_of(type(self.value)), self.fixed_state, self.mutable_state, start, end
 
 
 class Limits(NamedTuple):
@@ -347,9 +341,7 @@ class Graph:
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
         return objects + [
-            reference
-            for reference in weak
-            if address_of(weakref.ref.__call__(reference)) in self.nodes
+            each for each in weak if address_of(weakref.ref.__call__(each)) in self.nodes
         ]
 
     def ancestors(self, start: Iterable[int]) -> set[int]:

@@ -109,8 +109,7 @@ class Step:
 
     def live_objects(self) -> list[Any]:
         """Return the retained objects that live, at the same addresses as in the checkpoint."""
-        found = [_find_released(value) for value in self.retained]
-        return [value for value in found if value is not MISSING]
+        return [value for value in map(_find_released, self.retained) if value is not MISSING]
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
         found = {
@@ -224,10 +223,8 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        self._measure_blocks(blocks)
-        while self._bytes_in_use > self._max_bytes and len(self._steps) > 1:
+        while self._measure_blocks(blocks) > self._max_bytes and len(self._steps) > 1:
             self._drop_for_memory()
-            self._measure_blocks(blocks)
         responder = CheckpointResponder(self._namespace, self._find_step)
         try:
             step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
@@ -235,13 +232,17 @@ class UndoHistory:
             why = getattr(error, "strerror", None) or error
             step.failure = f"the kernel could not be forked before cell {step.cell} ({why})"
 
-    def _measure_blocks(self, used: frozenset[Span]) -> None:
+    def _measure_blocks(self, used: frozenset[Span]) -> int:
         unused = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
         self._bytes_in_use = sum(block.size for block in unused)
+        return self._bytes_in_use
 
     def _find_step(self, serial: int) -> Step:
-        undone = [step for before, steps in self._redo for step in (before, *steps)]
-        return next(step for step in (*self._steps, *undone) if step.serial == serial)
+        steps = (*self._steps, *self._undone_steps())
+        return next(step for step in steps if step.serial == serial)
+
+    def _undone_steps(self) -> list[Step]:
+        return [step for before, steps in self._redo for step in (before, *steps)]
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note an effect outside the kernel. Runs wherever the event happens, and never raises."""
@@ -301,7 +302,7 @@ class UndoHistory:
         while True:
             try:
                 return self._plan(steps).report(self._namespace)
-            except UndoError:  # with the next checkpoint, less can be undone: it will tell what
+            except UndoError:  # that checkpoint has ended; with the next one, the report names more
                 continue
 
     def undo(self, cell: int) -> dict[str, Any]:
@@ -357,9 +358,8 @@ class UndoHistory:
         self.end()
 
     def _forget_redo(self) -> None:
-        for before, steps in self._redo:
-            for step in (before, *steps):
-                self._end_checkpoint(step)
+        for step in self._undone_steps():
+            self._end_checkpoint(step)
         self._redo = []
 
     def _end_checkpoint(self, step: Step) -> None:
@@ -396,8 +396,7 @@ class UndoHistory:
 
 
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
-    """Return the first checkpoint; cells before it changed nothing in place, or the plan names
-    it."""
+    """Return the first checkpoint; the plan names changes inside objects before it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 
 

@@ -152,10 +152,6 @@ def load_plain(data: bytes) -> Any:
     return late_import("pickle").loads(data)
 
 
-def _load_state(values: Values) -> Any:
-    return load_plain(values[0])
-
-
 def _generator(value: Any) -> Values:
     bits = getattr(value, "bit_generator", value)
     return [dump_plain(bits.state if hasattr(bits, "state") else value.get_state(legacy=False))]
@@ -169,14 +165,6 @@ def _put_generator(value: Any, state: Any) -> None:
         value.set_state(state)
 
 
-def _random(value: Any) -> Values:
-    return [dump_plain(get_if_loaded("random", "Random").getstate(value))]
-
-
-def _put_random(value: Any, state: Any) -> None:
-    get_if_loaded("random", "Random").setstate(value, state)
-
-
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (
@@ -185,9 +173,15 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
         ),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
-            Part(_generator, _put_generator, _load_state),
+            Part(_generator, _put_generator, lambda values: load_plain(values[0])),
         ),
-        "random: Random": (Part(_random, _put_random, _load_state),),
+        "random: Random": (
+            Part(
+                lambda value: [dump_plain(get_if_loaded("random", "Random").getstate(value))],
+                lambda value, state: get_if_loaded("random", "Random").setstate(value, state),
+                lambda values: load_plain(values[0]),
+            ),
+        ),
         "sklearn.tree._tree: Tree": (Part(lambda tree: [dump_plain(tree.__getstate__())]),),
         "pandas.core.internals.managers: SingleBlockManager": (
             Part(_fields(*_MANAGER), put_attributes(*_MANAGER)),

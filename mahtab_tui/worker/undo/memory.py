@@ -1,7 +1,7 @@
-"""The memory of arrays, which parts of it were written, and how a checkpoint has it.
+"""The memory of arrays: which parts were written, and its state in a checkpoint.
 
-`/proc/self/pagemap` tells which pages are still shared with a fork, so not written since. This is a
-hundred times faster than comparing."""
+`/proc/self/pagemap` shows which pages are still shared with a fork, so not written since. Reading it
+is a hundred times faster than comparing."""
 
 from __future__ import annotations
 
@@ -60,10 +60,8 @@ def find_memory(value: Any) -> Span | None:
         return None
     first = last = int(plain.__array_interface__["data"][0])
     for length, stride in zip(plain.shape, plain.strides):
-        if stride < 0:
-            first += stride * (length - 1)
-        else:
-            last += stride * (length - 1)
+        first += min(0, stride) * (length - 1)
+        last += max(0, stride) * (length - 1)
     return Span(first, last + plain.itemsize)
 
 
@@ -84,8 +82,7 @@ def tensor_memory(tensor: Any) -> Span | None:
 
 
 def _matching_pages(process: str, span: Span, ignored: bytes) -> list[Span]:
-    """Return the parts of a span whose pages' flags are none of these; all if Linux does not
-    tell."""
+    """Return the parts of a span whose pages' flags are none of these; all if flags are unknown."""
     first, last = span.start // PAGE, -(-span.end // PAGE)
     try:
         with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
@@ -130,10 +127,9 @@ class _Interval(NamedTuple):
 
 
 class DirtyPages:
-    """Which parts of arrays may have been written since each checkpoint was forked.
+    """Records which parts of arrays may have been written since each checkpoint was forked.
 
-    Linux only tells what was written since the last fork of all, so it is asked before every
-    fork."""
+    Linux only knows what was written since the last fork of all, so we look before every fork."""
 
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
@@ -187,12 +183,12 @@ class CheckpointMemory:
 
     def touched(self, spans: Iterable[Span]) -> list[Span]:
         """Return the pages that either process ever touched; all others are zeros in both."""
-        processes = ("self", str(self._pid))
+        ours, theirs = "self", str(self._pid)
         return [
             part
             for span in spans
             for part in _merge(
-                part for each in processes for part in _matching_pages(each, span, _UNTOUCHED)
+                _matching_pages(ours, span, _UNTOUCHED) + _matching_pages(theirs, span, _UNTOUCHED)
             )
         ]
 

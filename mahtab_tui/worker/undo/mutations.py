@@ -129,10 +129,9 @@ class MutationDetector:
         return {name: number for name, number in found.items() if number is not None}
 
     def _mutable_names(self) -> dict[str, Any]:
-        items = list(self._namespace.items())
         return {
             name: value
-            for name, value in items
+            for name, value in list(self._namespace.items())
             if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS
         }
 
@@ -157,9 +156,8 @@ class MutationDetector:
         """Return the blocks whose memory differs, and those of which that is unknown."""
         if self._step is None or self._step.checkpoint is None:
             now = _digests(blocks & self._digests.keys())
-            return {
-                block for block in now if now[block] != self._digests[block]
-            }, blocks - now.keys()
+            changed = {block for block in now if now[block] != self._digests[block]}
+            return changed, blocks - now.keys()
         written: set[Span] = set()
         unreadable: set[Span] = set()
         memory, left = CheckpointMemory(self._step.checkpoint.pid), MAX_COMPARED_BYTES
@@ -202,7 +200,7 @@ def _plain_digest(value: Any) -> int | None:
         if not types <= _CONTAINERS:
             return None
         level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
-    try:  # later formats tell whether a text is interned, and that may change
+    try:  # later formats record whether a text is interned, which may change
         return hash(marshal.dumps(value, 0))
     except ValueError:
         return None

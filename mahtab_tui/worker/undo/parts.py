@@ -101,15 +101,6 @@ def _call(name: str) -> Read:
     return lambda value: [_library_attribute(value, name)()]
 
 
-def _attributes_only(value: Any) -> Values:
-    return []
-
-
-def _transaction(connection: Any) -> Values:
-    names = ("total_changes", "in_transaction")
-    return [_library_attribute(connection, name) for name in names]
-
-
 def _mapped(value: Any) -> Values:
     with memoryview(value) as view:
         if not view.readonly:
@@ -151,12 +142,17 @@ _OPAQUE = by_class(
             "an object shared by threads or processes"
         ),
         "concurrent.futures: Future": OpaqueKind("a future", _call("done")),
-        "concurrent.futures:": OpaqueKind("a pool of threads or processes", _attributes_only),
+        "concurrent.futures:": OpaqueKind("a pool of threads or processes", lambda value: []),
         "asyncio _asyncio: Task Future": OpaqueKind("a task", _call("done")),
         "asyncio _asyncio contextvars _contextvars:": OpaqueKind("a part of the event loop"),
-        "subprocess: Popen": OpaqueKind("a process", _attributes_only),
+        "subprocess: Popen": OpaqueKind("a process", lambda value: []),
         "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind("a connection"),
-        "sqlite3 _sqlite3: Connection": OpaqueKind("a connection", _transaction),
+        "sqlite3 _sqlite3: Connection": OpaqueKind(
+            "a connection",
+            lambda value: [
+                _library_attribute(value, name) for name in ("total_changes", "in_transaction")
+            ],
+        ),
         "mmap: mmap": OpaqueKind("memory mapped to a file", _mapped),
         "io _io _pyio tempfile selectors mmap:": OpaqueKind("an open file"),
         "functools: _lru_cache_wrapper": OpaqueKind(
@@ -244,8 +240,8 @@ def _put_set(group: Any, wanted: Any) -> None:
 
 
 def _put_deque(items: Any, values: Values) -> None:
-    collections.deque.clear(items)
-    collections.deque.extend(items, values)
+    _DEQUE.clear(items)
+    _DEQUE.extend(items, values)
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
@@ -253,12 +249,8 @@ _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
 
 
 def _without_caches(value: Any) -> Values:
-    return [
-        part
-        for name, item in dict.items(own_dict(value))
-        if name not in _CACHES
-        for part in (name, item)
-    ]
+    named = dict.items(own_dict(value))
+    return [part for pair in named if pair[0] not in _CACHES for part in pair]
 
 
 def _put_without_caches(value: Any, wanted: Any) -> None:
@@ -277,10 +269,6 @@ def _get(slot: Any, value: Any) -> Any:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
-
-
-def _slots(value: Any) -> Values:
-    return [_get(slot, value) for slot in slot_descriptors(type(value))]
 
 
 def _put_slots(value: Any, values: Values) -> None:
@@ -351,7 +339,7 @@ def _put_class(cls: Any, values: Values) -> None:
 
 def _module(module: Any) -> Values:
     items = list(own_dict(module).items())
-    return [part for name, item in items if not name.startswith("__") for part in (name, item)]
+    return [part for pair in items if not pair[0].startswith("__") for part in pair]
 
 
 def _put_module(module: Any, wanted: Any) -> None:
@@ -384,7 +372,9 @@ ATTRIBUTES = Part(
     pairs,
 )
 PANDAS_ATTRIBUTES = Part(_without_caches, _put_without_caches, pairs)
-SLOTS = Part(_slots, _put_slots)
+SLOTS = Part(
+    lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots
+)
 CLASS = Part(_class, _put_class)
 MODULE = Part(_module, _put_module, pairs)
 FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))

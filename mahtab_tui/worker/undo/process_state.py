@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import accumulate
 from typing import Any, Callable, NamedTuple
 
 from ..objects import (
@@ -117,24 +118,11 @@ _KERNEL_ATTRIBUTES = frozenset(
     " builtins.input builtins.quit".split()
 )
 """The kernel itself sets these, or they are restored as settings."""
-_WITHOUT_FINALIZER = ATOMS | frozenset(
-    map(
-        address_of,
-        (
-            types.FunctionType,
-            types.BuiltinFunctionType,
-            types.MethodDescriptorType,
-            types.WrapperDescriptorType,
-            types.GetSetDescriptorType,
-            type,
-            types.ModuleType,
-            property,
-            classmethod,
-            staticmethod,
-            dict,
-            type(os.environ),
-        ),
-    )
+_WITHOUT_FINALIZER = ATOMS.union(
+    map(address_of, (type, property, classmethod, staticmethod, dict, type(os.environ))),
+    map(address_of, (types.ModuleType, types.FunctionType, types.BuiltinFunctionType)),
+    map(address_of, (types.MethodDescriptorType, types.WrapperDescriptorType)),
+    map(address_of, (types.GetSetDescriptorType,)),
 )
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _CHANGEABLE = 1 << 9
@@ -159,23 +147,21 @@ def take_library_snapshots(
         if module:
             module_names = own_dict(value)
             pending += [module_names[name] for name in names if name in module_names]
-            found[address_of(value)] = value
-        elif _FLAGS(value) & _CHANGEABLE:
+        if module or _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value
     return [take_library_snapshot(value) for value in found.values()]
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Keeps no objects alive that may have to end."""
+    """Keep no object alive that may have to end."""
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)
         for name, value in _attributes(holder).items()
     }
-    label = (
-        f"{class_module(holder)}.{name_of(holder)}"
-        if is_class(holder)
-        else str(own_dict(holder).get("__name__"))
-    )
+    if is_class(holder):
+        label = f"{class_module(holder)}.{name_of(holder)}"
+    else:
+        label = str(own_dict(holder).get("__name__"))
     return LibrarySnapshot(holder, label, values)
 
 
@@ -186,7 +172,7 @@ def _has_no_finalizer(value: Any) -> bool:
 
 
 def _attributes(holder: Any) -> dict[str, Any]:
-    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
+    return dict(class_dict(holder) if is_class(holder) else own_dict(holder))
 
 
 class _SideKind(NamedTuple):
@@ -217,17 +203,13 @@ class SideState:
 
     def find_too_large(self, most: int) -> frozenset[int]:
         """Return the addresses of tables beyond so many bytes in total, smallest first."""
-        found = set()
-        tables = [
+        tables = sorted(
             (then.estimated_size(), address_of(reference()))
             for reference, kind, then in self._entries
             if kind is _TABLE
-        ]
-        for size, address in sorted(tables):
-            most -= size
-            if most < 0:
-                found.add(address)
-        return frozenset(found)
+        )
+        totals = accumulate(size for size, _ in tables)
+        return frozenset(address for (_, address), total in zip(tables, totals) if total > most)
 
     def find_differences(
         self, without: frozenset[int] = frozenset()
@@ -271,20 +253,16 @@ def _threads() -> dict[int, Any]:
     threading = sys.modules.get("threading")
     if threading is None:
         return {}
-    return {
-        thread.ident: thread
-        for thread in threading.enumerate()
-        if thread.ident is not None and not _is_ours(thread)
-    }
+    running = (each for each in threading.enumerate() if each.ident is not None)
+    return {thread.ident: thread for thread in running if not _is_ours(thread)}
 
 
 def _is_ours(thread: Any) -> bool:
     target = own_dict(thread).get("_target")
     function = target.__func__ if type(target) is types.MethodType else target
-    package = __package__.rpartition(".")[0]
-    found = (
-        function.__globals__.get("__package__") if type(function) is types.FunctionType else None
-    )
+    if type(function) is not types.FunctionType:
+        return False
+    found, package = function.__globals__.get("__package__"), __package__.rpartition(".")[0]
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
@@ -376,12 +354,15 @@ def _note_new_filters() -> None:
             return
 
 
-def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
+def _function_setting(
+    module: str, read: str, write: str, named: bool = False, label: str = ""
+) -> Setting:
     def write_setting(wanted: Any) -> None:
         function = getattr(sys.modules[module], write)
         function(**wanted) if named else function(wanted)
 
-    return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
+    label = label or f"{module}.{read}"
+    return Setting(label, lambda: getattr(sys.modules[module], read)(), write_setting)
 
 
 _SIGNALS = tuple(
@@ -432,11 +413,7 @@ _SETTINGS = (
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
-    Setting(
-        "random",
-        lambda: sys.modules["random"].getstate(),
-        lambda wanted: sys.modules["random"].setstate(wanted),
-    ),
+    _function_setting("random", "getstate", "setstate", label="random"),
     Setting(
         "numpy.random",
         lambda: dump_plain(sys.modules["numpy.random"].get_state()),

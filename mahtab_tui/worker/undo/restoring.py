@@ -36,8 +36,8 @@ DUMP_TOTAL_TIMEOUT = 20.0
 
 
 def _walk(graph: Graph, step: Step, names: dict[str, Any], first: Iterable[str]) -> list[str]:
-    """Walk through the state before a step, mentioned names first; return the names that time was
-    too short for."""
+    """Walk through the state before a step, mentioned names first; return the names not reached in
+    time."""
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
     graph.add(
@@ -278,8 +278,8 @@ class Plan:
             now, then = namespace.get(name, MISSING), self.names.get(name, MISSING)
             if now is then and name not in inside:
                 continue
-            change = "changed" if now is then else "rebound"
             before = after = None
+            change = "changed" if now is then else "rebound"
             if then is MISSING:
                 change = "deleted"
             else:

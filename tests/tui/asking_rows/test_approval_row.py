@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.events import AppBlur, AppFocus, Paste
@@ -11,18 +12,66 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.widgets import prompt_row
-from mahtab_tui.tui.widgets.approval_row import WaitingCode
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow, WaitingCode
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
-from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
-from tests.tui.editor_app import EditorApp, actions, app_of, text_of, until, wait_a_second, write
+from tests.tui.editor_app import (
+    EditorApp,
+    actions,
+    app_of,
+    press_later,
+    static_text,
+    text_of,
+    until,
+    wait_a_second,
+    write,
+)
+
+CODE = "x = 1\nx"
+
+
+def row_of(pilot: Pilot[None]) -> ApprovalRow:
+    return pilot.app.query_one(ApprovalRow)
+
+
+def chips_of(pilot: Pilot[None]) -> Chips:
+    return pilot.app.query_one("ApprovalRow Chips", Chips)
+
+
+def about(pilot: Pilot[None]) -> str:
+    return static_text(pilot, "#about")
+
+
+async def ask(
+    pilot: Pilot[None],
+    code: str = CODE,
+    request: str = "1",
+    *,
+    accept_keys: bool = True,
+    **more: Any,
+) -> None:
+    """Let code wait for approval; by default until the row accepts keys."""
+    attrs = {"turn": 1, "block": 0, "blocks": 1, "party": "claude"} | more
+    app_of(pilot).fold(tags.APPROVAL, code, request=request, state="waiting", **attrs)
+    await pilot.pause()
+    if accept_keys:
+        wait_a_second(pilot)
+
+
+def decided(
+    action: str,
+    code: str | None = None,
+    reason: str = "",
+    request: str = "1",
+    rules: tuple[str, ...] = (),
+) -> tuple[object, ...]:
+    return ("decided", request, action, code, reason, rules)
 
 
 async def approve(pilot: Pilot[None]) -> None:
     """Press y a second later, as the first answer."""
-    wait_a_second(pilot)
-    await pilot.press("y")
+    await press_later(pilot, "y")
     assert actions(pilot) == [decided("run")]
 
 
@@ -42,7 +91,7 @@ async def test_fast_letters_go_to_the_editor_and_answer_nothing(
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
     await ask(pilot)
     await pilot.press("y", "space", "equals_sign", "3")
-    await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
+    await until(pilot, lambda: text_of(pilot) == "y =3")
     assert actions(pilot) == []
     assert row_of(pilot).display
 
@@ -54,10 +103,9 @@ async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     await ask(pilot)
     await pilot.press("y", "escape")
     assert actions(pilot) == []
-    wait_a_second(pilot)
-    await pilot.press("y", "enter")
+    await press_later(pilot, "y", "enter")
     assert actions(pilot) == [decided("run")]
-    assert app_of(pilot).editor.text == ""
+    assert text_of(pilot) == ""
 
 
 async def test_letter_for_a_withdrawn_question_does_not_answer_the_next_one(
@@ -89,34 +137,20 @@ async def test_letter_answers_at_once_after_the_user_went_to_the_row(
 
 
 async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pilot[None]) -> None:
-    def offered() -> str:
-        return str(pilot.app.query_one("ApprovalRow Chips", Chips).render())
+    def bar_is(variable: str) -> bool:
+        colour = row_of(pilot).styles.border_left[1].hex.lower()
+        return colour == app_of(pilot).theme_variables[variable]
 
     await ask(pilot)
-    assert "e edit" in offered()
-    assert row_of(pilot).styles.border_left[1].hex.lower() == app_of(pilot).theme_variables["model"]
+    assert "e edit" in str(chips_of(pilot).render())
+    assert bar_is("model")
     await pilot.press("y")
-    app = app_of(pilot)
-    app.fold(
-        tags.APPROVAL,
-        "# start over",
-        request="2",
-        turn=1,
-        block=0,
-        blocks=1,
-        state="waiting",
-        party="codex",
-        guest=1,
-        is_code=False,
-    )
-    await pilot.pause()
-    assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
-    app.clock.now += 1
-    assert offered().split() == "y run n skip esc stop".split()
+    await ask(pilot, "# start over", "2", party="codex", guest=1, is_code=False)
+    assert bar_is("guest-2")
+    assert str(chips_of(pilot).render()).split() == "y run n skip esc stop".split()
     await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("a")
-    assert app.actions == [decided("run")]
+    await press_later(pilot, "a")
+    assert actions(pilot) == [decided("run")]
 
 
 async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
@@ -125,7 +159,7 @@ async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> 
     await pilot.pause()
     await write(pilot, "yna")
     assert actions(pilot) == []
-    assert app_of(pilot).editor.text == "yna"
+    assert text_of(pilot) == "yna"
 
 
 async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[None]) -> None:
@@ -135,19 +169,11 @@ async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[No
     assert pilot.app.query_one("#transcript").has_focus
 
 
-async def test_row_shows_how_to_reach_it(pilot: Pilot[None]) -> None:
-    await write(pilot, "half")
-    await ask(pilot)
-    assert about(pilot) == "f7 or a click answers"
-    await pilot.press("f7")
-    assert about(pilot) == ""
-
-
 async def test_keys_typed_while_the_row_appears_go_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot, accept_keys=False)
     await pilot.press("a", "y")
     await write(pilot, " = 1")
-    assert app_of(pilot).editor.text == "ay = 1"
+    assert text_of(pilot) == "ay = 1"
     assert app_of(pilot).area.has_focus
     assert actions(pilot) == []
     assert row_of(pilot).display
@@ -161,20 +187,21 @@ async def test_other_keys_go_to_the_editor(pilot: Pilot[None]) -> None:
 
 async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    pilot.app.query_one("ApprovalRow Chips", Chips).post_message(Paste("yes"))
+    chips_of(pilot).post_message(Paste("yes"))
     await pilot.pause()
-    assert app_of(pilot).editor.text == "yes"
+    assert text_of(pilot) == "yes"
 
 
-async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None]) -> None:
+async def test_row_says_how_to_reach_it_and_ignores_keys_right_after(pilot: Pilot[None]) -> None:
     await write(pilot, "half")
     await ask(pilot)
-    row_of(pilot).focus()
-    await pilot.pause()
+    assert about(pilot) == "f7 or a click answers"
+    await pilot.press("f7")
+    assert about(pilot) == ""
     await pilot.press("y")
     assert actions(pilot) == []
     await approve(pilot)
-    assert app_of(pilot).editor.text == "half"
+    assert text_of(pilot) == "half"
     assert app_of(pilot).area.has_focus
 
 
@@ -185,27 +212,22 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
     app = EditorApp(home)
     async with app.run_test(size=size) as pilot:
         await ask(pilot)
-        chips = app.query_one("ApprovalRow Chips", Chips)
-        index = chips.render().plain.index(chip)
-        await pilot.click(chips, offset=(index, 0))
+        chips = chips_of(pilot)
+        await pilot.click(chips, offset=(chips.render().plain.index(chip), 0))
         assert app.actions == [decided("all")]
 
 
-async def test_click_meant_for_previous_content_decides_nothing(
-    pilot: Pilot[None],
-) -> None:
+async def test_click_meant_for_previous_content_decides_nothing(pilot: Pilot[None]) -> None:
     await ask(pilot, accept_keys=False)
     await pilot.click("ApprovalRow Chips", offset=(3, 0))
     assert actions(pilot) == []
 
 
-async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
+async def test_row_shows_the_block_number_and_hidden_characters(pilot: Pilot[None]) -> None:
     await ask(pilot, "df = load()\ndf", block=1, blocks=3)
     assert about(pilot) == "2/3  df = load() df"
-
-
-async def test_row_warns_about_hidden_characters(pilot: Pilot[None]) -> None:
-    await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
+    await pilot.press("y")
+    await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n", "2")
     assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
 
 
@@ -213,37 +235,18 @@ async def test_row_explains_why_it_asks_despite_reviews_and_how_to_reach_it(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "half")
-    about_code = {
-        "request": "1",
-        "turn": 1,
-        "block": 0,
-        "blocks": 1,
-        "state": "waiting",
-        "reason": "",
-        "party": "claude",
-    }
-    app_of(pilot).fold(
-        tags.APPROVAL,
-        CODE,
-        **about_code,
-        why="undo cannot take back what \x1b[2J[b]subprocess.run[/b] does",
-    )
-    await pilot.pause()
-    assert (
-        about(pilot)
-        == "asks before it runs: undo cannot take back what [b]subprocess.run[/b] does · f7 or a click answers"
-    )
+    what = "[b]subprocess.run[/b] does"
+    await ask(pilot, why=f"undo cannot take back what \x1b[2J{what}")
+    why = f"asks before it runs: undo cannot take back what {what}"
+    assert about(pilot) == f"{why} · f7 or a click answers"
     label = pilot.app.query_one("#about", Static)
     await until(pilot, lambda: label.size.height == 2)
-    rows = "".join(label.render_line(y).text for y in range(2))
-    assert "f7 or a click answers" in rows
+    assert "f7 or a click answers" in "".join(label.render_line(y).text for y in range(2))
 
 
-async def test_withdrawn_request_closes_the_row_and_returns_the_focus(
-    pilot: Pilot[None],
-) -> None:
+async def test_withdrawn_request_closes_the_row_and_returns_the_focus(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    assert pilot.app.query_one("ApprovalRow Chips", Chips).has_focus
+    assert chips_of(pilot).has_focus
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="stopped")
     await pilot.pause()
     assert not row_of(pilot).display
@@ -255,8 +258,7 @@ async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
     await ask(pilot, request="2")
     await pilot.press("y")
     await pilot.pause()
-    wait_a_second(pilot)
-    await pilot.press("y")
+    await press_later(pilot, "y")
     assert actions(pilot) == [decided("run"), decided("run", request="2")]
 
 
@@ -266,16 +268,18 @@ async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -
     assert pilot.app.query_one(InputRow).has_focus_within
 
 
-async def test_code_arriving_while_unfocused_gets_the_focus_on_return(
-    pilot: Pilot[None],
+@pytest.mark.parametrize(("draft", "typed"), [("", "x = 1"), ("half", "y")])
+async def test_letters_go_to_the_draft_if_code_arrives_while_the_window_is_unfocused(
+    pilot: Pilot[None], draft: str, typed: str
 ) -> None:
+    await write(pilot, draft)
     pilot.app.post_message(AppBlur())
     await pilot.pause()
     await ask(pilot)
     pilot.app.post_message(AppFocus())
     await pilot.pause()
-    await write(pilot, "x = 1")
-    assert app_of(pilot).editor.text == "x = 1"
+    await write(pilot, typed)
+    assert (text_of(pilot), actions(pilot)) == (draft + typed, [])
     await pilot.press("f7")
     await approve(pilot)
     assert app_of(pilot).area.has_focus
@@ -321,33 +325,23 @@ async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> No
     assert app_of(pilot).editor.is_empty
 
 
-async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "e + 1")
-    wait_a_second(pilot)
-    await pilot.press("enter")
-    assert actions(pilot) == [decided("run", code="x = 1\nx + 1")]
-
-
-async def test_enter_at_the_end_of_edited_code_runs_it_and_elsewhere_adds_a_line(
-    pilot: Pilot[None],
+@pytest.mark.parametrize(
+    ("code", "keys", "ran"),
+    [
+        (CODE, "space plus 1 enter", "x = 1\nx +1"),
+        ("for a in b:\n    a", "up end enter c down end enter", "for a in b:\n    c\n    a"),
+        (CODE, "up home ctrl+enter", CODE),
+        ("x", "backspace enter", None),
+    ],
+    ids=["enter at the end", "enter elsewhere adds a line", "chord anywhere", "nothing left"],
+)
+async def test_code_is_edited_before_it_runs(
+    pilot: Pilot[None], code: str, keys: str, ran: str | None
 ) -> None:
-    await ask(pilot, "for a in b:\n    a")
+    await ask(pilot, code)
     await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("up", "end", "enter")
-    assert actions(pilot) == []
-    await write(pilot, "c")
-    await pilot.press("down", "end", "enter")
-    assert actions(pilot) == [decided("run", code="for a in b:\n    c\n    a")]
-
-
-async def test_edited_code_runs_from_anywhere_with_a_key_chord(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("up", "home", "ctrl+enter")
-    assert actions(pilot) == [decided("run", code=CODE)]
+    await press_later(pilot, *keys.split())
+    assert actions(pilot) == ([] if ran is None else [decided("run", code=ran)])
 
 
 async def test_repeated_key_runs_no_other_waiting_code(pilot: Pilot[None]) -> None:
@@ -366,18 +360,16 @@ async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> Non
     await ask(pilot)
     await pilot.press("e", "enter", "enter")
     assert actions(pilot) == []
-    wait_a_second(pilot)
-    await pilot.press("enter")
+    await press_later(pilot, "enter")
     assert actions(pilot) == [decided("run", code=CODE)]
 
 
-# Code that cannot be seen above the row is read in it before it is approved.
+# Code that the transcript does not show is read in the row before it is approved.
 
 LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
 
 
 def drawn_code(pilot: Pilot[None]) -> list[str]:
-    """The lines of the code that the row draws."""
     code = pilot.app.query_one(WaitingCode)
     return (
         [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
@@ -385,7 +377,6 @@ def drawn_code(pilot: Pilot[None]) -> list[str]:
 
 
 async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
-    """Code waits that cannot be seen above the row."""
     app_of(pilot).in_sight = False
     await ask(pilot, code)
     await until(pilot, lambda: bool(drawn_code(pilot)))
@@ -426,8 +417,7 @@ async def test_code_is_approved_once_its_end_was_visible(
     await pilot.press(key)
     assert actions(pilot) == []
     assert "again" in about(pilot)
-    wait_a_second(pilot)
-    await pilot.press("end", "home")
+    await press_later(pilot, "end", "home")
     await pilot.pause()
     assert "again" not in about(pilot)
     await pilot.press(key)
@@ -440,8 +430,7 @@ async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[Non
     assert (actions(pilot), text_of(pilot)) == ([], ""), (
         "too soon, and it is no letter for the editor either"
     )
-    wait_a_second(pilot)
-    await pilot.press("pagedown", "y")
+    await press_later(pilot, "pagedown", "y")
     assert actions(pilot) == [], "not in a row"
     await approve(pilot)
 
@@ -467,13 +456,8 @@ async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
 
 
 async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None]) -> None:
-    code = "\n".join(
-        [
-            "x = '" + "word " * 60 + "'; tail = 1",
-            *(f"y{number} = '\u200b'" for number in range(900)),
-        ]
-    )
-    await ask_out_of_sight(pilot, code)
+    lines = [f"y{number} = '\u200b'" for number in range(900)]
+    await ask_out_of_sight(pilot, "\n".join([f"x = '{'word ' * 60}'; tail = 1", *lines]))
     view = pilot.app.query_one(WaitingCode)
     rows: list[str] = []
     while not view.end_seen or not rows:
@@ -487,12 +471,9 @@ async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None])
     assert about(pilot).startswith("lines 890–901 of 901")
 
 
-async def test_start_of_very_long_code_is_shown_and_uneditable(
-    pilot: Pilot[None],
-) -> None:
-    await ask_out_of_sight(
-        pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001))
-    )
+async def test_start_of_very_long_code_is_shown_and_uneditable(pilot: Pilot[None]) -> None:
+    code = "\n".join(f"line_{number} = {number}" for number in range(1, 250_001))
+    await ask_out_of_sight(pilot, code)
     assert "of 250,000, too long: only the first 100,000 characters are shown" in about(pilot)
     await pilot.press("end")
     await pilot.pause()
@@ -500,8 +481,7 @@ async def test_start_of_very_long_code_is_shown_and_uneditable(
     await pilot.press("e")
     await pilot.pause()
     assert "too long to be edited here: at most 2,000 lines" in about(pilot)
-    wait_a_second(pilot)
-    await pilot.press("y")
+    await press_later(pilot, "y")
     assert actions(pilot) == [], "its end was not seen"
     await approve(pilot)
 
@@ -520,7 +500,7 @@ async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code
     assert actions(pilot) == [decided("run")]
 
 
-# From waiting code to a rule that lets code like it run without asking.
+# A rule that lets code like the waiting one run without asking.
 
 RULES = ("allow: read_only", 'allow: open("x", "w")')
 
@@ -543,16 +523,14 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
     assert "exactly this call with these arguments" in shown[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
     assert actions(pilot) == []
-    wait_a_second(pilot)
-    await pilot.press("enter")
+    await press_later(pilot, "enter")
     assert actions(pilot) == [decided("run", rules=RULES)]
 
 
 async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
     await show_rules(pilot)
-    await pilot.press("enter")  # too early: it was pressed for something else
-    wait_a_second(pilot)
-    await pilot.press("y", "r", "space", "w")
+    await pilot.press("enter")  # too early, so it was meant for something else
+    await press_later(pilot, "y", "r", "space", "w")
     assert actions(pilot) == []
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
@@ -568,32 +546,10 @@ async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> Non
     assert actions(pilot) == [decided("run")]
 
 
-async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> None:
-    await write(pilot, "half")
-    pilot.app.post_message(AppBlur())
-    await pilot.pause()
-    await ask(pilot)
-    pilot.app.post_message(AppFocus())
-    await pilot.pause()
-    await write(pilot, "y")
-    assert app_of(pilot).editor.text == "halfy"
-    assert actions(pilot) == []
-
-
-async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
-    await ask(pilot, "x")
-    await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("backspace", "enter")
-    assert actions(pilot) == []
-
-
 async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "e2")
     await pilot.press("escape")
-    wait_a_second(pilot)
-    await pilot.press("e")
-    wait_a_second(pilot)
-    await pilot.press("enter")
+    await press_later(pilot, "e")
+    await press_later(pilot, "enter")
     assert actions(pilot) == [decided("run", code="x = 1\nx2")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.conversation import Cell
-from mahtab_tui.bus.records import Record, Review, SearchFanOut
+from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.code import NAMES
 from mahtab_tui.tui.widgets import prompt_row
@@ -25,26 +26,18 @@ from tests.tui.editor_app import (
     app_of,
     press_at_once,
     screen_text,
+    static_text,
     until,
     wait_a_second,
     write,
 )
 from tests.tui.search_app import RecordingControl
-from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing, story
+from tests.tui.story import MakeApp, change, drawn, showing, story
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
-    asked = SearchFanOut(
-        tree="t1",
-        node=node,
-        request=request,
-        batch=2,
-        calls=340,
-        tokens=1_200_000,
-        usd=1.1,
-        state=state,
-    )
-    return asked.changed(**about)
+    about = {"batch": 2, "calls": 340, "tokens": 1_200_000, "usd": 1.1} | about
+    return SearchFanOut(tree="t1", node=node, request=request, state=state, **about)
 
 
 @pytest.fixture
@@ -62,24 +55,34 @@ def calls(app: MahtabApp) -> list[tuple[object, ...]]:
 
 
 async def ask_fan_out(pilot: Pilot[int], *records: Record, accept_keys: bool = True) -> FanOutRow:
-    """A search asks; unless told otherwise until the row hears."""
+    """Let a search ask; by default until the row accepts keys."""
     await drawn(pilot)
     row = pilot.app.query_one(FanOutRow)
     row.fold(records or [fan_out("waiting")])
     await pilot.pause()
     if accept_keys:
-        chips = row.query_one(Chips)
-        chips._clicks_from = chips._keys_from = 0.0
+        accept_keys_at_once(row)
     return row
+
+
+def accept_keys_at_once(row: FanOutRow) -> None:
+    chips = row.query_one(Chips)
+    chips._clicks_from = chips._keys_from = 0.0
+
+
+def question(row: FanOutRow) -> str:
+    return str(row.query_one("#fan-out-about", Static).content)
+
+
+def ended(node: str, state: str) -> Record:
+    return made(tags.RLM_FINAL, "", {"tree": "t1", "node": node, "state": state})
 
 
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
 async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot)
-        assert "340 calls at once, about 1.2 M tokens, about $1.10" in str(
-            row.query_one("#fan-out-about", Static).content
-        )
+        assert "340 calls at once, about 1.2 M tokens, about $1.10" in question(row)
         await pilot.press(key)
         await pilot.pause()
         assert calls(app) == [("answer", "q1", run)]
@@ -89,17 +92,13 @@ async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
 
 @pytest.mark.parametrize(
     "gone",
-    [
-        fan_out("run"),
-        fan_out("refused"),
-        made(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"}),
-    ],
+    [fan_out("run"), fan_out("refused"), ended("1.7", "stopped")],
     ids=["run", "refused", "stopped"],
 )
 async def test_row_closes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot)
-        row.fold([made(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
+        row.fold([ended("1.2", "done")])
         assert row.display
         row.fold([gone])
         assert not row.display
@@ -114,10 +113,10 @@ async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
         row.fold([fan_out("run", "q2", "1.8")])
         assert row.display
         row.fold([fan_out("waiting", "q3", "1.9", calls=77), fan_out("run")])
-        assert "77 calls" in str(row.query_one("#fan-out-about", Static).content)
+        assert "77 calls" in question(row)
 
 
-async def test_fan_out_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
+async def test_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
     async with showing(app) as pilot:
         await ask_fan_out(pilot)
         await pilot.pause()
@@ -127,37 +126,30 @@ async def test_fan_out_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None
         ) in screen_text(pilot).replace(" ▌", "▌")
 
 
-async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(
-    app: MahtabApp,
-) -> None:
+async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         await press_at_once(pilot, "y", "y")
-        assert calls(app) in (
-            [("answer", "q1", True)],
-            [],
-        )  # of two letters that come at once, both are text
+        # Two letters that arrive together may both be text.
+        assert calls(app) in ([("answer", "q1", True)], [])
         assert row.display
 
 
-async def test_late_key_does_not_answer_a_question_asked_after_it(
-    app: MahtabApp,
-) -> None:
+async def test_late_key_does_not_answer_a_question_asked_after_it(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         first, second = Key("y", "y"), Key("y", "y")
         app.post_message(first)
         await until(pilot, lambda: bool(calls(app)))
         await pilot.pause()
-        chips = row.query_one(Chips)
-        chips._clicks_from = chips._keys_from = 0.0  # so long does a busy machine take
+        accept_keys_at_once(row)  # a busy machine is that slow
         app.post_message(second)
         await pilot.pause()
         assert calls(app) == [("answer", "q1", True)]
         assert row.display
 
 
-# Changes that wait until the user keeps or undoes them.
+# Changes that the user keeps or undoes.
 
 CHANGES = [
     change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
@@ -168,22 +160,19 @@ LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
 
 
 def text(pilot: Pilot[Any], part: str) -> str:
-    return str(pilot.app.query_one(f"#review-{part}", Static).content)
+    return static_text(pilot, f"#review-{part}")
+
+
+def review(changes: list[dict[str, Any]], left: list[dict[str, str]]) -> dict[str, Any]:
+    about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude"}
+    return {**about, "changes": changes, "not_restored": left}
 
 
 async def ask_review(
     pilot: Pilot[None], request: str = "1", *, accept_keys: bool = True, **more: Any
 ) -> None:
-    """Changes wait; unless told otherwise until the row hears."""
-    about = {
-        "request": request,
-        "cells": [4],
-        "state": "waiting",
-        "party": "claude",
-        "changes": CHANGES,
-        "not_restored": LEFT,
-    } | more
-    app_of(pilot).fold(tags.REVIEW, **about)
+    """Let changes wait; by default until the row accepts keys."""
+    app_of(pilot).fold(tags.REVIEW, **review(CHANGES, LEFT) | {"request": request} | more)
     await pilot.pause()
     if accept_keys:
         wait_a_second(pilot)
@@ -235,11 +224,8 @@ async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
 
 
 async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
-    await ask_review(
-        pilot,
-        changes=[change(f"x{number}", "int", "1") for number in range(20_000)],
-        not_restored=[],
-    )
+    changes = [change(f"x{number}", "int", "1") for number in range(20_000)]
+    await ask_review(pilot, changes=changes, not_restored=[])
     rows = text(pilot, "changes").split("\n")
     assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
     scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
@@ -252,67 +238,21 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     assert actions(pilot) == []
 
 
-def waiting() -> Review:
-    changes = [
-        change("daily", "Series", "float64 (31,)"),
-        CHANGES[0],
-        change("old", "int", "1", "deleted"),
-    ]
-    left = [
-        {"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}
-    ]
-    about = {
-        "request": "1",
-        "cells": [4],
-        "state": "waiting",
-        "party": "claude",
-        "changes": changes,
-        "not_restored": left,
-    }
-    review = made(tags.REVIEW, "", about, 1.0)
-    assert isinstance(review, Review)
-    return review
-
-
-def before_review() -> list[Record]:
-    """Return a session until the model's cell has ended."""
-    until_answer = [record for record in story() if record.tag != tags.SESSION]
-    last = next(index for index, record in enumerate(until_answer) if record.tag == tags.USAGE)
-    return [
-        made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0),
-        *until_answer[:last],
-    ]
-
-
-@pytest.fixture
-def reviewing(make_app: MakeApp) -> MahtabApp:
-    """A session in which the changes of the model's cell wait."""
-    return make_app(*before_review(), waiting())
-
-
 async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
-    reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
-    async with showing(reviewing, (120, 35)) as pilot:
-        session = reviewing.session
-        assert isinstance(session, ScriptedSession)
-        assert reviewing.panes.prompt_row is pilot.app.query_one(ReviewRow)
-        cells = [
-            entry
-            for entry in reviewing.panes.transcript.viewport.transcript.entries
-            if isinstance(entry, Cell)
-        ]
-        assert [cell.approval for cell in cells if cell.number == 4] == ["waiting"]
-        chips = reviewing.query_one("ReviewRow Chips", Chips)
+    records = itertools.takewhile(lambda record: record.tag != tags.USAGE, story())
+    app = make_app(*records, made(tags.REVIEW, "", review(CHANGES, LEFT), 1.0))
+    async with showing(app, (120, 35)) as pilot:
+        session, row = app.session, app.query_one(ReviewRow)
+        assert app.panes.prompt_row is row
+        entries = app.panes.transcript.viewport.transcript.entries
+        cells = [entry for entry in entries if isinstance(entry, Cell) and entry.number == 4]
+        assert [cell.approval for cell in cells] == ["waiting"]
         await pilot.press("f7")
-        chips._keys_from = 0.0
+        row.query_one(Chips)._keys_from = 0.0
         await pilot.press("y")
-        await until(
-            pilot,
-            lambda: (
-                "1" not in session.approvals.waiting and not reviewing.query_one(ReviewRow).display
-            ),
-        )
+        await until(pilot, lambda: not (session.approvals.waiting or row.display))
         assert session.approvals.wait("1").action == "keep"
-        assert reviewing.editor.query("#code").first().has_focus
+        assert app.editor.query("#code").first().has_focus
