@@ -97,12 +97,11 @@ WHO = "Demo model (rules, no AI): "
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
-    "a about all an and any are as at by can characters column columns contain contains count data describe did do does each empty find first for"
+    "a about all an and any are as at by can characters chart column columns contain contains count data describe did do does draw each empty find first for"
     " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
-    " number of on out overview print row rows s see show summarise summarize summary tell text than that the their them there these they this"
+    " number of on out overview plot print row rows s see show summarise summarize summary tell text than that the their them there these they this"
     " value values was were what when where which who why will with without word words you your".split()
 )
-"""These words do not change the answer to a question; a search ignores them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
@@ -168,7 +167,14 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     if '"is_complete"' in last:
         return json.dumps({"is_complete": 'status="error"' not in last})
     if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
-        return _report(_OUTPUT.findall(last))
+        outputs = _OUTPUT.findall(last)
+        printed = (_NEW_VARIABLES.split(text.strip("\n"), maxsplit=1)[0] for _, text in outputs)
+        text = "\n".join(filter(None, printed)) or "nothing was printed"
+        if any('status="error"' in attributes for attributes, _ in outputs):
+            error = text.splitlines()[-1]
+            raise ModelError(f"The demo model's code failed: {error}. {_REAL_MODEL}")
+        shown = f"This came out:\n\n```text\n{text[:1_500]}\n```"
+        return shown if "\n" in text else f"The result: {text}."
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
     failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
     errors = _ERROR.findall(html.unescape("\n".join(failed)))
@@ -176,16 +182,6 @@ def answer(messages: Sequence[BaseMessage]) -> str:
         return f"The cell raised {errors[-1]}. I explain no more than that. {_REAL_MODEL}"
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
     return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
-
-
-def _report(outputs: Sequence[tuple[str, str]]) -> str:
-    printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
-    text = "\n".join(filter(None, printed)) or "nothing was printed"
-    if any('status="error"' in attributes for attributes, _ in outputs):
-        raise ModelError(f"The demo model's code failed: {text.splitlines()[-1]}. {_REAL_MODEL}")
-    if "\n" not in text:
-        return f"The result: {text}."
-    return f"This came out:\n\n```text\n{text[:1_500]}\n```"
 
 
 def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
@@ -209,10 +205,9 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     after = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = after.rpartition(f"\n\n{prompts.QUESTION} ")[0]
-    found = list(_VARIABLE.finditer(listing))
-    ends = [*(each.start() for each in found[1:]), len(listing)]
-    pairs = zip(found, ends, strict=False)  # an end without a start when none is found
-    return {each[1]: (each[2], listing[each.start() : end]) for each, end in pairs}
+    parts = _VARIABLE.split(listing)
+    kinds = zip(parts[2::3], parts[3::3], strict=True)
+    return dict(zip(parts[1::3], kinds, strict=True))
 
 
 def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
@@ -223,26 +218,28 @@ def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, s
     def asks(pattern: str) -> bool:
         return bool(re.search(rf"\b(?:{pattern})\b", question))
 
-    if len(rest) == 1 and asks("no|without|missing|empty"):
-        if not (found := re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE)):
-            return None
-        column, made = found[0], f"without_{found[0].lower()}"
+    found = re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE) if len(rest) == 1 else None
+    column = found[0] if found else ""
+    if column and asks("no|without|missing|empty"):
+        made = f"without_{column.lower()}"
         rows = f"[row for row in {name} if row[{column!r}] in (None, '')]"
         rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
         code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
         return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
+    if asks("plot|draw|chart") and (column or not rest):
+        values = f"{name}[{column!r}]" if column else name
+        drawn = f"{values}.plot()" if kind in ("DataFrame", "Series") else f"plt.plot({values})"
+        return f"I draw `{values}`.", f"import matplotlib.pyplot as plt\n\n{drawn}\nplt.show()"
     count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
     if asks("first|last") and (count or not rest):
         values = {"str": f"{name}.splitlines()", "dict": f"list({name})"}.get(kind, name)
         part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
         return f"Here is a part of `{name}`.", f"print({values}[{part}])"
-    if rest:
-        return None
-    if asks("how many|count"):
+    if not rest and asks("how many|count"):
         unit = {"str": "words", "DataFrame": "rows"}.get(kind, "items")
         size = f"len({name}.split())" if kind == "str" else f"len({name})"
         return f"I count the {unit} of `{name}`.", f"print('{name} has', {size}, '{unit}')"
-    if asks("describe|summary|show|print|what"):
+    if not rest and asks("describe|summary|show|print|what"):
         shown = f"{name}.describe(include='all')" if is_table else f"repr({name})[:1000]"
         return f"I look at `{name}`.", f"print({shown})"
     return None

@@ -8,14 +8,21 @@ import queue
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo, KernelState
-from mahtab_tui.kernel.values import CellResult, OutputKind
+from mahtab_tui.kernel.base import (
+    HostFunction,
+    HostServer,
+    Kernel,
+    KernelError,
+    KernelInfo,
+    KernelState,
+)
+from mahtab_tui.kernel.values import CellResult, Completion, OutputKind
 
 PATIENCE = 60.0
 WAITS = {
@@ -111,6 +118,13 @@ class Cells:
         result = self.run(code)
         assert result.status == "ok", result
         return result.output
+
+    def complete(self, code: str) -> list[Completion]:
+        """Complete code at its end. The first time takes long on a busy machine."""
+        for _ in range(20):
+            with suppress(KernelError):
+                return list(self.kernel.complete(code, len(code)).items)
+        raise AssertionError("no completions in time")
 
     def names(self) -> set[str]:
         return {variable.name for variable in self.kernel.variables()}

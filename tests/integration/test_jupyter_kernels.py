@@ -87,7 +87,7 @@ def test_everything_can_be_inspected_between_cells(cells: Cells) -> None:
     cells.run("table = {'a': 1}")
     assert cells.kernel.inspect("table").text == "{'a': 1}"
     assert cells.kernel.describe(["table"], 100) == {"table": "table: dict, 1 item: {'a': 1}"}
-    assert cells.kernel.complete("tabl", 4).items[0].label == "table"
+    assert cells.complete("tabl")[0].label == "table"
     explanation = cells.kernel.explain("len(", 4)
     assert explanation is not None
     assert explanation.signature.startswith("len(")

@@ -117,7 +117,7 @@ def test_output_limit_stops_a_models_cell(embedded: Cells) -> None:
 def test_details_come_from_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in embedded.names()
     assert embedded.kernel.inspect("given").text == "[1, 2]"
-    assert embedded.kernel.complete("giv", 3).items[0].label == "given"
+    assert embedded.complete("giv")[0].label == "given"
     assert embedded.kernel.describe(["given", "nothing"], 100) == {
         "given": "given: list, 2 items of int: 1, 2"
     }

@@ -105,7 +105,7 @@ async def test_session_is_followed_to_its_end(start: Start) -> None:
         await a.eval("five = 5; five")
         await seen(watcher, r"In 2 · codex")
         await seen(watcher, r"five\s+5\s+int\s+\S 2")
-        assert await anyio.to_thread.run_sync(screen.leave) == 0
+        await anyio.to_thread.run_sync(screen.leave)
         await seen(watcher, "it has ended")
     watcher.send("q")
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0

@@ -95,6 +95,26 @@ def test_demo_answers_about_any_variable(text: str, printed: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("plot data", [[1, 2, 3], [10, 60]]),
+        ("draw the price of data", [[10, 60]]),
+        ("plot numbers", [[3, 4, 50]]),
+    ],
+)
+def test_demo_plots_a_table_a_column_and_a_list(
+    text: str, drawn: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    run(text, {**OTHERS, "data": ORDERS})
+    (axes,) = pyplot.gcf().axes
+    assert [[y for y in line.get_ydata() if y == y] for line in axes.lines] == drawn
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "how many words in log begin with o?",
