@@ -250,7 +250,7 @@ def test_idle_kernel_saves_its_variables_and_ends(keep: SaveTarget) -> None:
 @pytest.mark.parametrize("on_purpose", [False, True], ids=["killed screen", "detached"])
 def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
     first = Screen(hours=1 / 3600)
-    first.begin(1, WAIT)
+    first.begin(1, WAIT if on_purpose else "print(1)\nwhile True: pass")
     (kernel,) = waiting_kernels(SESSION)
     first.leave(on_purpose=on_purpose)
     if on_purpose:

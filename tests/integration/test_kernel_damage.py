@@ -348,6 +348,7 @@ def test_closed_connection_ends_the_kernel(cells: Cells, code: str) -> None:
             statuses.append(cells.run(source).status)
 
     in_time(run)
+    assert len(statuses) == 4
     assert set(statuses) <= {Status.DIED, Status.OK}
     assert statuses.count(Status.DIED) <= 1
 
