@@ -664,8 +664,8 @@ class Searcher:
 
 
 _KEEP_SECONDS = 60.0
-"""Models and the sandboxes' server are closed one to two such times after the last `rlm` without a
-searcher."""
+"""Models and the sandboxes' server are closed so long, or up to twice as long, after the last `rlm`
+without a searcher."""
 
 
 class _SharedSearcher:

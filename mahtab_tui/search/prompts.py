@@ -35,7 +35,7 @@ _EVERYWHERE = 0.9
 _NEAR = 0.3
 """Share of the best line's score that another line needs to be shown."""
 _RARE = 3
-"""Most lines with a word that leads from one to another."""
+"""A word in more lines than this does not lead from one line to another."""
 _BEFORE = 2
 """Lines shown before the best one in prose."""
 

@@ -1,5 +1,5 @@
-"""Transports to servers. The SDK's own for pipes takes quadratic time for long lines, and its
-program may outlive a killed parent."""
+"""Transports to servers. The SDK's own transport for pipes takes quadratic time for long lines, and
+its program may outlive a killed parent."""
 
 from __future__ import annotations
 

@@ -292,6 +292,7 @@ def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture
         ("Three.\n```python\nFINAL_VAR('x')\n```", "Three.", "FINAL_VAR('x')"),
         ("```python\nanswer['ready'] = True\n```", "", "answer['ready'] = True"),
         ("```python\nx = (\n```", "```python\nx = (\n```", None),
+        ("FINAL({[]: 1})", "", "FINAL({[]: 1})"),
         ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```", None),
     ],
 )
