@@ -46,7 +46,8 @@ from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import TOKEN_SIZE
-from mahtab_tui.worker.link import (
+from mahtab_tui.worker.spool import HEAD, PIECE, TAIL, format_omission, pending_bytes
+from mahtab_tui.worker.station import (
     END,
     EXITED,
     FOLDER,
@@ -59,7 +60,6 @@ from mahtab_tui.worker.link import (
     Link,
     LinkError,
 )
-from mahtab_tui.worker.spool import HEAD, PIECE, TAIL, format_omission, pending_bytes
 
 _NOTE_SUFFIX = ".far"
 _MAX_NOTE = 10_000
