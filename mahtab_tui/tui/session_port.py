@@ -50,7 +50,7 @@ class LiveSettings:
     def change(self, key: str, value: Any) -> bool:
         """Change a setting for this session; returns whether it takes effect at once. Raises
         `ModelError`."""
-        from mahtab_tui.session.models import change_setting
+        from mahtab_tui.session.components import change_setting
 
         at_once = change_setting(self.session, key, value)
         if key == "theme":
