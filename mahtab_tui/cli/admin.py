@@ -41,7 +41,6 @@ from mahtab_tui.knowledge.skills import (
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.settings import values
-from mahtab_tui.settings.mcp_servers import MASK
 from mahtab_tui.settings.model import (
     PACKAGE,
     Settings,
@@ -51,6 +50,7 @@ from mahtab_tui.settings.model import (
     load_settings,
 )
 from mahtab_tui.settings.sources import (
+    MASK,
     all_untrusted_settings,
     project_folder,
     read_config,

@@ -19,8 +19,8 @@ from mahtab_tui.llm.claude_process import login_hint, login_status
 from mahtab_tui.llm.providers import FoundServer, find_servers
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, Text
 from mahtab_tui.sandbox.process import missing, open_sandboxes
-from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings
+from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.system import find_program
 
 _WIDTH = 12
