@@ -51,8 +51,7 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, day
-from mahtab_tui.store.session_search import find_sessions, wanted_words
+from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:

@@ -21,8 +21,17 @@ from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
-from mahtab_tui.store.session_index import LONGEST_TITLE, catch_up, day, preview, rename_session
-from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
+from mahtab_tui.store.session_index import (
+    LONGEST_TITLE,
+    Found,
+    Hit,
+    catch_up,
+    day,
+    find_sessions,
+    preview,
+    rename_session,
+    wanted_words,
+)
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
