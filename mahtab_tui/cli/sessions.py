@@ -32,8 +32,9 @@ from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
-from mahtab_tui.session.kernel_control import (
+from mahtab_tui.session.kernel import (
+    DetachedKernel,
+    add_recovered_output,
     describe_kernel,
     foreign_folder,
     local_detached_kernels,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components, ContextUse
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.session.info import Frontend, SessionBackend
-    from mahtab_tui.session.kernel_control import KernelControl
+    from mahtab_tui.session.kernel import KernelControl
     from mahtab_tui.session.loading import DataFile
 
     Parts = Components
@@ -191,7 +191,7 @@ class Session(Parts):
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        from mahtab_tui.session.kernel_control import KernelControl
+        from mahtab_tui.session.kernel import KernelControl
 
         return KernelControl(self._components.get())
 

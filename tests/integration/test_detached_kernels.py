@@ -20,8 +20,8 @@ from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_k
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
-from mahtab_tui.session.kernel import LocalDetachable
-from mahtab_tui.session.kernel_control import (
+from mahtab_tui.session.kernel import (
+    LocalDetachable,
     describe_detached_kernels,
     stop_detached_kernel,
     stop_surplus_kernels,
@@ -261,7 +261,7 @@ def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
 
 
 def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.kernel_control.MOST_WAITING", 0)
+    monkeypatch.setattr("mahtab_tui.session.kernel.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()
