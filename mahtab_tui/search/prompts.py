@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Kind, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits, tokens
-from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, DescribedTool, SandboxFunctions

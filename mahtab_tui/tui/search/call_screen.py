@@ -21,8 +21,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import SearchNode, Turn
-from mahtab_tui.search.tree import SearchControl
+from mahtab_tui.search.tree import SearchControl, SearchNode, Turn
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import Markdown

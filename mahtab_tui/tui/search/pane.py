@@ -13,8 +13,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.node import FanOut, SearchNode
-from mahtab_tui.search.tree import SearchControl, Tree, Trees
+from mahtab_tui.search.tree import FanOut, SearchControl, SearchNode, Tree, Trees
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
