@@ -45,15 +45,17 @@ from mahtab_tui.tui.rows.text_window import (
     TextRow,
 )
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.drawing import (
+from mahtab_tui.tui.search.pane import (
     MARKS,
+    NODE_MENU,
+    CallSelection,
+    NodeActions,
     format_count,
     glyph,
     one_line,
     short_cost,
     short_time,
 )
-from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number
