@@ -36,6 +36,8 @@ from mahtab_tui.kernel.base import (
     KernelError,
     KernelInfo,
     KernelState,
+    SaveTarget,
+    Status,
 )
 from mahtab_tui.kernel.cells import TerminalOutput
 from mahtab_tui.kernel.detached import (
@@ -55,7 +57,6 @@ from mahtab_tui.kernel.launch import (
 )
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
-from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session.cells import last_changes, output_attrs, output_records, unfinished_cells
 from mahtab_tui.session.info import UserRequests

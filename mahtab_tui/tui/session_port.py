@@ -200,7 +200,7 @@ class SessionPort:
         self._app.push_screen(InspectorScreen(name, inspector, self.run, **options))
 
     def open_frames(self, cell: Cell, at: int) -> None:
-        from mahtab_tui.kernel.values import TracebackFrame
+        from mahtab_tui.kernel.base import TracebackFrame
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None

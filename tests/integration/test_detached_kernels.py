@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState, SaveTarget, Status
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.session.kernel import (
     LocalDetachable,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.base import CellResult, KernelError, KernelState, Status
 from tests.integration.kernels import PATIENCE, Cells
 
 DAMAGE = {

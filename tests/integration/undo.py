@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.kernel.base import Restoration
 from tests.integration.kernels import Cells
 
 
