@@ -1,4 +1,4 @@
-"""``mahtab-tui config``, ``skills``, ``mcp`` and ``help``."""
+"""``mahtab-tui config``, ``skills``, ``mcp``, ``doctor`` and ``help``."""
 
 from __future__ import annotations
 

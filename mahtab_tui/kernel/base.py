@@ -1,4 +1,5 @@
-"""The `Kernel` interface, with the table of its operations, and the host interface."""
+"""The `Kernel` interface, with the table of its operations and their values, and the host
+interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes models from their names, and lists those of this machine."""
+"""Makes chat and embedding models from their names, and lists those of this machine."""
 
 from __future__ import annotations
 

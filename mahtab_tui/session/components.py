@@ -1,4 +1,4 @@
-"""Builds the components of a session."""
+"""Builds the components of a session, and its models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A session's kernel: its creation, its requests, and the thread that runs the queued cells."""
+"""A session's kernel: its creation, its requests, the thread that runs the queued cells, and the
+kernels of sessions in the background."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Sources of settings. Those of a project's files take effect only after the user trusts them,
-except those that only change how things look or make the program more careful."""
+"""Sources of settings and MCP servers. Those of a project's files take effect only after the user
+trusts them, except those that only change how things look or make the program more careful."""
 
 from __future__ import annotations
 

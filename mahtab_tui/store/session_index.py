@@ -1,4 +1,4 @@
-"""An index of the words in all sessions.
+"""An index of the words in all sessions, and searches in it.
 
 Nothing is indexed when a record is written. `catch_up` reads the new records in small steps, and
 writes the words into a file of their own, which is made again if it is damaged."""

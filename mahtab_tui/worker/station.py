@@ -1,4 +1,5 @@
-"""The process next to a remote kernel, which keeps it when a connection breaks."""
+"""The process next to a remote kernel, which keeps it when a connection breaks, and its link to the
+host."""
 
 from __future__ import annotations
 
