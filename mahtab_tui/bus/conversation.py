@@ -438,15 +438,10 @@ class Conversation:
         key = record.entry_name
         use = self._tools.get(key)
         if use is None:
-            use = self._tools[key] = ToolUse(
-                author=record.party or "model",
-                name=record.name,
-                arguments=record.arguments,
-                key=key,
-                turn=record.turn,
-                collapsed=True,
-                joined=True,
-            )
+            author, turn = answer_author(record), record.turn
+            use = ToolUse(name=record.name, arguments=record.arguments, author=author, turn=turn)
+            use.key, use.collapsed, use.joined = key, True, True
+            self._tools[key] = use
             self.append(use)
         use.state, use.text = record.state, record.text
         self.touch(use)
@@ -482,14 +477,7 @@ class Conversation:
             self.append(Note(level=level, text=text))
 
 
-AnswerRecord = (
-    records.AssistantChat
-    | records.AssistantChatStream
-    | records.AssistantThought
-    | records.AssistantThoughtStream
-    | records.AssistantReplIn
-    | records.Approval
-)
+AnswerRecord = records.ModelRecord | records.AssistantReplIn | records.Approval
 
 
 def answer_author(record: AnswerRecord) -> str:

@@ -388,7 +388,7 @@ class AnswerFigure(NamedTuple):
 
 
 class ModelRecord(Record):
-    """An event of an answer."""
+    """An event of the model's work on an answer."""
 
     turn: int | None = None
     step: int | None = None
@@ -432,14 +432,11 @@ class AssistantThoughtStream(ModelRecord, Stream, tag="assistant-thought-stream"
     """A piece of the model's thinking to draw."""
 
 
-class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):
+class AssistantTool(ModelRecord, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):
     """A tool call by the model. Text: the result, or why there is none."""
 
     call: Word | None = None
     """For example, "2.0.1" is the second call of the answer 2.0."""
-    turn: int | None = None
-    step: int | None = None
-    party: Word | None = None
     name: Name = ""
     arguments: str = ""
     state: Word = ""
@@ -451,15 +448,12 @@ class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPU
         return tool_entry(self.call)
 
 
-class Agent(Record, tag="agent"):
+class Agent(ModelRecord, tag="agent"):
     """The model's current activity."""
 
     state: Word = ""
     """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns" and
     "failed"."""
-    turn: int | None = None
-    step: int | None = None
-    party: Word | None = None
 
 
 class Approval(Record, tag="approval"):

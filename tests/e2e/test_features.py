@@ -24,7 +24,7 @@ def test_completion_help_and_magics_work(start: Start) -> None:
 
 
 def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
-    screen = start(columns=200, lines=50).idle()
+    screen = start(size=(200, 50)).idle()
     screen.enter("words = {'low': 'a tide', 'bad': chr(27) + '[2J'}", r"'low'  'a tide'")
     assert "␛[2J" in screen.text or r"\x1b[2J" in screen.text
     screen.enter("words['low'] = 'changed'", r"'low'  'changed'")
