@@ -182,10 +182,10 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         skills = self.skills()
         if name not in skills:
-            problem = f"There is no skill {name!r}. {self._suggestion(name)}"
             if any(skill.name == name for skill in self.untrusted):
                 problem = f"The skill {name!r} is the project's, and the user has not trusted it."
-            raise SkillNotFound(problem)
+                raise SkillNotFound(problem)
+            raise SkillNotFound(f"There is no skill {name!r}. {self._suggestion(name)}")
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:

@@ -296,7 +296,7 @@ _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": 
 """Overrides the user's settings, since their output style would affect every answer, even
 checks."""
 _MOST_TURNS = "3"
-"""The CLI answers a tool call by an error, and the model continues in another turn."""
+"""The CLI answers a tool call with an error, and the model continues in another turn."""
 _LONGEST_ERROR = 10_000
 RETRIES = 4
 REACTION = 2.0

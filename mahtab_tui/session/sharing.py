@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 WAITING = 10_000
-"""Maximum records queued for a watcher; a slower one misses some."""
+"""Maximum records queued for a watcher; one that reads too slowly misses some."""
 
 BACKLOG = 2_000
 CHARACTERS = 20_000_000

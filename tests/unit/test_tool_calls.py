@@ -184,6 +184,7 @@ def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
     state, model = run(desk, calls(*many), "That is enough.")
     outcomes = Counter(outcome for _, _, outcome in tool_events(desk))
     assert outcomes == {"ok": MOST_CALLS, "refused": 2, "running": MOST_CALLS}
+    assert state["tool_count"] == MOST_CALLS, "refused calls do not count"
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
     sent = "".join(results(model.asked[1]))
     assert sent.count("Not called: one question may make 25 tool calls.") == 2
