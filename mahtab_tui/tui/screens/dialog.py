@@ -32,8 +32,6 @@ Answer = TypeVar("Answer")
 class Dialog(ModalScreen[ScreenResultType]):
     """Answered only once: later keys of the same burst cannot close the screen below."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
-
     asks: ClassVar[bool] = True
     """Whether no command may open anything on top of it."""
 
@@ -57,7 +55,7 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 
 class TextDialog(Dialog[None]):
     asks = False
-    BINDINGS: ClassVar[list[BindingType]] = [("q", "leave", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
         super().__init__()
@@ -108,6 +106,8 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
+
     def __init__(self, title: str, value: str = "") -> None:
         super().__init__()
         self._question, self._value = one_line(title), one_line(value)
@@ -130,6 +130,8 @@ _TITLES = 19
 class ActionMenu(Dialog[str | None]):
     """A letter acts at once, or only selects an action that needs Enter; other letters go to the
     editor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
 
     @dataclass
     class Typed(Message):

@@ -63,7 +63,7 @@ def _key_names(keys: str) -> str:
 class HelpScreen(Dialog[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("f1", "leave", "Close"),
+        ("escape,f1", "leave", "Close"),
         ("down", "move(1)", "Next topic"),
         ("up", "move(-1)", "Previous topic"),
         ("pagedown", "scroll(1)", "Page down"),

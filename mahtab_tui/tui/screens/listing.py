@@ -48,6 +48,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "leave", "Leave"),
         ("enter", "select", "Select"),  # while the widget beside the list has the focus
         ("down,ctrl+n", "move(1)", "Down"),
         ("up,ctrl+p", "move(-1)", "Up"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -92,6 +93,8 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 
 class EditSetting(Dialog[str | None]):
     """Returns a valid value; an empty one removes the setting from the file."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
 
     def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
         super().__init__()
