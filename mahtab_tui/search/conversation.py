@@ -335,7 +335,7 @@ def _get_count(usage: Any, *names: str) -> int | None:
 
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
-"""By process, since a fork needs its own."""
+"""Loops by process: a fork needs its own."""
 _starting = threading.Lock()
 
 
@@ -532,7 +532,7 @@ class ChosenModels:
     _secrets: Secrets
     _on_notice: OnNotice
     _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
-    """With their sources, so that no other object gets the same id."""
+    """Models with their sources, so that no other object gets the same id."""
 
     def get(
         self,

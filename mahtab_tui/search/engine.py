@@ -41,12 +41,14 @@ _PIECE = 1_000_000
 
 
 class Memo:
+    """Answers equal nodes of a tree once."""
+
     def __init__(self) -> None:
         self._outcomes: dict[
             tuple[_Question, int], tuple[asyncio.Future[NodeOutcome], list[TextRun]]
         ] = {}
-        """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
-        so that no two wait for each other."""
+        """Outcomes by question and depth: a node waits only for nodes of its own depth, or for
+        plain calls, so that no two wait for each other."""
 
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
@@ -244,7 +246,7 @@ class Engine:
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
         source, batch = NodeSource(self._text), LiveFanOut(0, 1)
-        root = self._root = self._start(None, query, source, self.model, batch, **about)
+        root = self._root = self._start(None, query, source, self.model, batch, about=about)
         try:
             return (await _outcomes([root]))[0]
         except asyncio.CancelledError:
@@ -292,7 +294,7 @@ class Engine:
         /,
         *,
         plain: bool = False,
-        **about: Any,
+        about: Mapping[str, Any] | None = None,
     ) -> LiveNode:
         """about: attributes for its first event."""
         if parent is None:
@@ -321,7 +323,7 @@ class Engine:
                 spans=tuple(source.spans),
                 chars=source.chars,
                 model=model.name,
-                **about,
+                **(about or {}),
             )
         )
         if parent is not None:

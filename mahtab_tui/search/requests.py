@@ -141,9 +141,10 @@ def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[TextSpan]
     answer = args.get("text") if isinstance(args, Mapping) else None
     if not isinstance(answer, str) or len(answer) > longest:
         return None
-    named = named_lines(answer)
+    named, given = named_lines(answer), args.get("spans")
+    found = [_span(each, text) for each in given[:_MAX_SPANS]] if isinstance(given, list) else []
     spans, line, counted = [], 1, 0
-    for start, end in sorted(read_spans(args.get("spans"), text)):
+    for start, end in sorted(span for span in found if span is not None and span[0] < span[1]):
         line, counted = line + text.text.count("\n", counted, start), start
         is_named = line in named and (start, end) == find_line(text.text, start)
         if is_named or (end - start <= len(answer) and is_quoted(text.text[start:end], answer)):
@@ -159,11 +160,6 @@ def is_quoted(words: str, answer: str) -> bool:
         return bool(words) and words == answer.strip()
     as_json = json.dumps(words, ensure_ascii=False)[1:-1]
     return stands_in(words, answer) or stands_in(as_json, answer)
-
-
-def read_spans(given: Any, text: Text) -> list[TextSpan]:
-    spans = [_span(one, text) for one in given[:_MAX_SPANS]] if isinstance(given, list) else []
-    return [span for span in spans if span is not None and span[0] < span[1]]
 
 
 def _query(given: Any) -> str:

@@ -315,8 +315,8 @@ _OUTPUT = 10_000
 """Characters of a turn's output that a model gets at most."""
 _LONG = 60_000
 """Earlier outputs of longer conversations are shortened."""
-_WHOLE = 3
-_NOT_ONE = "There was not enough left for a first call and a last one. {}"
+_WHOLE_OUTPUTS = 3
+_TOO_LITTLE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
 
@@ -345,7 +345,7 @@ class Exploration:
         try:
             self._reserve_last_call()
         except BudgetSpent as error:
-            raise BudgetSpent(_NOT_ONE.format(error)) from None
+            raise BudgetSpent(_TOO_LITTLE.format(error)) from None
         calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
         try:
             longest = limits.answer_at(depth)
@@ -401,7 +401,7 @@ class Exploration:
                 reply = await self._ask()
             except BudgetSpent as error:
                 if turn == 1:
-                    raise BudgetSpent(_NOT_ONE.format(error)) from None
+                    raise BudgetSpent(_TOO_LITTLE.format(error)) from None
                 return None, str(error)
             found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
             chat = SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
@@ -464,7 +464,7 @@ class Exploration:
     def _shorten_outputs(self) -> None:
         if self._conversation.chars <= _LONG:
             return
-        while len(self._outputs) > _WHOLE:
+        while len(self._outputs) > _WHOLE_OUTPUTS:
             message, result = self._outputs.popleft()
             if len(result.output) > prompts.SHORTENED_OUTPUT:
                 short = Message("user", prompts.shortened_turn_message(result))

@@ -154,7 +154,7 @@ async def test_refused_call_is_an_exception_in_the_code(
     result = await run(sandbox, "llm('q')")
     assert result.status == "error"
     assert result.output.rstrip().endswith("no more calls")
-    assert "conversation" not in result.output
+    assert "connection" not in result.output
 
 
 async def test_final_ends_the_turn_whatever_the_code_catches(

@@ -357,14 +357,14 @@ TEXTS = 4
 """Number of copies of the text that fit into memory."""
 
 CPU_SECONDS = 1800
-"""Of a whole sandbox, in case the host does not enforce the limit of a turn."""
+"""CPU time of a whole sandbox, in case its host does not enforce the limit of a turn."""
 
 DESCRIPTORS = 64
 
 THREADS = 256
 
 SHARED_THREADS = 1_000
-"""The same for a user with other processes, in addition to the threads that it has."""
+"""Threads of a user with other processes, in addition to those that it has."""
 
 _USERS = 0x70000000
 """User ids from here on belong to nobody; a process number is added."""

@@ -108,7 +108,7 @@ class Turns:
         self._main.__dict__["__builtins__"] = builtins
         # Models that other programs have trained answer by `answer["ready"] = True`.
         self._names = {"answer": {"content": "", "ready": False}, **names}
-        self._conversation = connection
+        self._connection = connection
         self._interrupts = interrupts
         self._output = TurnOutput()
         self._loop = EventLoop()
@@ -135,7 +135,7 @@ class Turns:
         except BaseException as error:  # the outermost frame of the turn's code
             status = self._report(error)
         builtins.__dict__.update(self._builtins)
-        if self._conversation.finished:
+        if self._connection.finished:
             status = "final"
         return {
             "turn": number,
@@ -167,7 +167,7 @@ class Turns:
             return "ok"
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             text = syntax_error(error.__cause__).text
-        elif self._conversation.finished:
+        elif self._connection.finished:
             return "final"
         else:
             try:
