@@ -106,7 +106,7 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, value: str = "") -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class ActionMenu(Dialog[str | None]):
     """A letter acts at once, or only selects an action that needs Enter; other letters go to the
     editor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     @dataclass
     class Typed(Message):

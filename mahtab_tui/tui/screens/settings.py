@@ -94,7 +94,7 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 class EditSetting(Dialog[str | None]):
     """Returns a valid value; an empty one removes the setting from the file."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
         super().__init__()
