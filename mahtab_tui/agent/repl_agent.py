@@ -34,7 +34,7 @@ from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.values import Variable
+    from mahtab_tui.kernel.base import Variable
 
 RECURSION_LIMIT = 10_000
 """So high that only `max_turns` ends a turn."""

@@ -30,8 +30,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, fail_on, warn
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.sandbox.base import SandboxError

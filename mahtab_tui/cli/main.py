@@ -428,7 +428,7 @@ def help_(
 
 def doctor() -> None:
     """Check this machine, and show what to do about anything missing."""
-    from mahtab_tui.cli.doctor import report
+    from mahtab_tui.cli.admin import report
 
     ensure_folder()
     for line in report():

@@ -32,8 +32,9 @@ from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
-from mahtab_tui.session.kernel_control import (
+from mahtab_tui.session.kernel import (
+    DetachedKernel,
+    add_recovered_output,
     describe_kernel,
     foreign_folder,
     local_detached_kernels,
@@ -51,8 +52,7 @@ from mahtab_tui.store.resume import (
     remove_session,
     resumed_store,
 )
-from mahtab_tui.store.session_index import catch_up, day
-from mahtab_tui.store.session_search import find_sessions, wanted_words
+from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:

@@ -14,19 +14,21 @@ from dataclasses import replace
 from typing import Any, cast, get_args
 
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
-from mahtab_tui.kernel.base import Kernel, OnDisplay, OnOutput
-from mahtab_tui.kernel.requests import CellEnd
-from mahtab_tui.kernel.values import (
+from mahtab_tui.kernel.base import (
     CellResult,
     Change,
     ChangeKind,
     Display,
+    Kernel,
     Mime,
+    OnDisplay,
+    OnOutput,
     OutputKind,
     Restoration,
     Status,
     TracebackFrame,
 )
+from mahtab_tui.kernel.requests import CellEnd
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.capture import OutputLimitError, omission
 

@@ -19,18 +19,20 @@ from typing import Any, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
     CellListener,
+    CellResult,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
+    Lock,
     Operation,
+    Status,
     T,
     host_definitions,
 )
 from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
-from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop

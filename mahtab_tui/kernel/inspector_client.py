@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.base import Kernel, VariableKind
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
 """A step of a path, in the kernel's format: ``["name", "df"]``, ``["item", 3]``, ``["attribute",

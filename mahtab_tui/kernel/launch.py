@@ -18,8 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import SaveTarget
+from mahtab_tui.kernel.base import KernelError, SaveTarget
 from mahtab_tui.system import find_program
 from mahtab_tui.worker.frames import CONNECTION_LOST, TOKEN_SIZE
 from mahtab_tui.worker.spool import PIECE, pending_bytes

@@ -12,6 +12,8 @@ from typing import Any
 from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_slice, mask_spans
 from mahtab_tui.kernel.base import (
     ALL,
+    CellResult,
+    Completions,
     Kernel,
     KernelError,
     KernelHost,
@@ -19,8 +21,8 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
     Operations,
+    OutputKind,
 )
-from mahtab_tui.kernel.values import CellResult, Completions, OutputKind
 
 
 class MaskedKernel:

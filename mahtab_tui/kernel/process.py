@@ -11,16 +11,26 @@ from functools import partial
 from typing import Any
 
 from mahtab_tui.kernel.base import (
+    FRESH,
+    RESET,
     CellListener,
+    CellResult,
+    KeepResult,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
+    Lock,
     OnDisplay,
     OnOutput,
     Operation,
     Operations,
+    RestoredFile,
+    SavedFile,
+    SavedNamespace,
+    SaveTarget,
+    Status,
     T,
     UndoAnswer,
     host_definitions,
@@ -28,18 +38,6 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.requests import KernelReady
-from mahtab_tui.kernel.values import (
-    FRESH,
-    RESET,
-    CellResult,
-    KeepResult,
-    Lock,
-    RestoredFile,
-    SavedFile,
-    SavedNamespace,
-    SaveTarget,
-    Status,
-)
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 

@@ -16,8 +16,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, Operation
-from mahtab_tui.kernel.values import Change, OutputKind, Status
+from mahtab_tui.kernel.base import Change, KernelError, KernelHost, Operation, OutputKind, Status
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import Frame, encode
 

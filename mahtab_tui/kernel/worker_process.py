@@ -16,7 +16,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput, Operations
+from mahtab_tui.kernel.base import (
+    CellResult,
+    KernelError,
+    KernelHost,
+    Lock,
+    OnDisplay,
+    OnOutput,
+    Operations,
+    RestoredFile,
+    Status,
+)
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.launch import (
     DetachHandle,
@@ -37,7 +47,6 @@ from mahtab_tui.kernel.requests import (
     OutgoingFullError,
     checked,
 )
-from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction
-from mahtab_tui.kernel.values import Variable
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
 
 SEARCH = "You answer a query over a text that is too long to read, by writing Python."
 

@@ -14,10 +14,9 @@ from pydantic import Field
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
-from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, KernelInfo, Status
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
-from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.packages import (
     Action,

@@ -281,7 +281,7 @@ _IDLE = 60.0
 
 
 class TextServer(SandboxServer):
-    """A fork of the first process, whose sandboxes share a text. It ends when long unused."""
+    """A fork of the first process, whose sandboxes share a text. It ends after a while without use."""
 
     def __init__(self, process: NewProcess, text: str) -> None:
         channel, forked = process

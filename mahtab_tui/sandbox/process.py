@@ -32,7 +32,7 @@ _START_SECONDS = 60.0
 """Time for a process to read its text, however large, and lock itself down."""
 
 _SHORT = 1_000_000
-"""Shorter texts are encoded on the event loop's thread, for each sandbox again."""
+"""Shorter texts are encoded on the event loop's thread, again for each sandbox."""
 
 _PIECE = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""

@@ -39,8 +39,8 @@ from mahtab_tui.search.conversation import (
 )
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits, merge_limits
-from mahtab_tui.search.node import Emit, Events
 from mahtab_tui.search.requests import ToolRunner, Tools
+from mahtab_tui.search.tree import Emit, Events
 from mahtab_tui.search.turns import EndState, NodeOutcome
 from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.answers import Answer, Result, SearchUsage, needs_code, search_for_form
@@ -664,8 +664,8 @@ class Searcher:
 
 
 _KEEP_SECONDS = 60.0
-"""Models and the sandboxes' server are closed one to two such times after the last `rlm` without a
-searcher."""
+"""Models and the sandboxes' server are closed so long, or up to twice as long, after the last `rlm`
+without a searcher."""
 
 
 class _SharedSearcher:

@@ -57,7 +57,7 @@ OnWords = Callable[[str | None], None]
 
 
 _MERGED = 0.03
-"""Least seconds between two portions of words."""
+"""Minimum seconds between two portions of words."""
 
 
 class WordStream:
@@ -246,8 +246,8 @@ that belong to a loop."""
 class FunctionModel(Model):
     """A function that gets the messages as dicts with `role` and `content`.
 
-    It returns the answer, answer and usage, or an answer of OpenAI's or Anthropic's client, or
-    yields the answer in pieces. An asynchronous function is awaited in the caller's loop, or in a
+    It returns the answer, the answer and its usage, or an answer of OpenAI's or Anthropic's client,
+    or yields the answer in pieces. An asynchronous function is awaited in the caller's loop, or in a
     lasting one; others run on a thread for each call."""
 
     def __init__(

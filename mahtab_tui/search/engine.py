@@ -27,8 +27,8 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.conversation import Message, Model
 from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadline, Gate, Limits
-from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
+from mahtab_tui.search.tree import BudgetLeft, Events, shortened
 from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
 
 if TYPE_CHECKING:

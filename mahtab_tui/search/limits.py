@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.base import is_busy, retry_after
 from mahtab_tui.llm.usage import OverBudget, Spending
-from mahtab_tui.search.node import BudgetLeft, Events
+from mahtab_tui.search.tree import BudgetLeft, Events
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 
 if TYPE_CHECKING:

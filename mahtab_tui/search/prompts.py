@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Kind, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits, tokens
-from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, DescribedTool, SandboxFunctions
@@ -35,7 +35,7 @@ _EVERYWHERE = 0.9
 _NEAR = 0.3
 """Share of the best line's score that another line needs to be shown."""
 _RARE = 3
-"""Most lines with a word that leads from one to another."""
+"""A word in more lines than this does not lead from one line to another."""
 _BEFORE = 2
 """Lines shown before the best one in prose."""
 

@@ -231,7 +231,7 @@ def _span(given: Any, text: Text) -> TextSpan | None:
 # Evidence for answers that are made of sub-calls' answers
 
 _SHORTEST_QUOTE = 16
-"""Least characters of a sub-call's answer that is looked for as a whole: shorter ones match by chance."""
+"""Fewest characters of a sub-call's answer that is looked for as a whole: shorter ones match by chance."""
 _MOST_ANSWERS = 5_000_000
 """Characters of answers to search, about a second."""
 _READ = 200_000_000

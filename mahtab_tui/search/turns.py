@@ -31,9 +31,9 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.conversation import Message, Model, Reply
 from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
-from mahtab_tui.search.node import merge_spans, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import SubAnswers, read_call, read_final, read_tool_call
+from mahtab_tui.search.tree import merge_spans, shortened
 
 MOST = 10_000
 """Most characters of the newest texts of each kind."""

@@ -39,8 +39,8 @@ from mahtab_tui.servers.schema import (
 )
 from mahtab_tui.servers.servers import SavedLogins, ServerError, Servers, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
-from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.settings.sources import McpServer
 
 Stored = TypeVar("Stored", bound=BaseModel)
 

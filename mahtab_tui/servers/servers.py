@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mahtab_tui.servers.schema import ToolSignature, identifier
-from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.settings.values import write_text
 from mahtab_tui.system import IMPORTS, start_thread
 

@@ -1,5 +1,5 @@
-"""Transports to servers. The SDK's own for pipes takes quadratic time for long lines, and its
-program may outlive a killed parent."""
+"""Transports to servers. The SDK's own transport for pipes takes quadratic time for long lines, and
+its program may outlive a killed parent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pydantic import ValidationError
 
 from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.servers import ServerMessages
-from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 

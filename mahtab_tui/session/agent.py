@@ -35,9 +35,8 @@ from mahtab_tui.bus.records import (
     warn,
 )
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, KernelError
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, CellResult, KernelError, Lock, Status
 from mahtab_tui.kernel.cells import inverted_changes
-from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import (

@@ -16,9 +16,18 @@ from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.records import Approval, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.base import (
+    RESET,
+    CellResult,
+    Detail,
+    KernelError,
+    KernelInfo,
+    Lock,
+    OutputKind,
+    Status,
+    Variable,
+)
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
-from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
 from mahtab_tui.session.cells import FinishedCell, name_cells
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.system import start_thread

@@ -30,9 +30,8 @@ from mahtab_tui.bus.records import (
     UserChat,
     get_record,
 )
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Restoration, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.values import Restoration, Status
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.usage import UsageStats
 from mahtab_tui.session.info import HeadlessFrontend

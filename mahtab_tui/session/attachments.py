@@ -16,9 +16,8 @@ from typing import IO, Literal, NamedTuple
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import UserAttachment
-from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.base import Completions, Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
-from mahtab_tui.kernel.values import Completions
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
     HEAD,

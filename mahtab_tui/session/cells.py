@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut, emit
-from mahtab_tui.kernel.base import KernelError, KernelState, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import BoundedCell, not_restored
-from mahtab_tui.kernel.values import (
+from mahtab_tui.kernel.base import (
     Author,
     CellResult,
     Change,
     Display,
+    KernelError,
+    KernelState,
     Lock,
+    OnDisplay,
+    OnOutput,
     Origin,
     OutputKind,
     Provenance,
@@ -28,6 +30,7 @@ from mahtab_tui.kernel.values import (
     Status,
     Variable,
 )
+from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.session.info import change_row, variable_row
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit, warn
-from mahtab_tui.kernel.values import Change, ChangeKind, Variable
+from mahtab_tui.kernel.base import Change, ChangeKind, Variable
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 

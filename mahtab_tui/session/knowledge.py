@@ -103,7 +103,7 @@ class Knowledge:
 
     def _make_semantic_index(self) -> SemanticIndex:
         from mahtab_tui.knowledge.semantic_index import SemanticIndex
-        from mahtab_tui.llm.embedding import EmbeddingModel
+        from mahtab_tui.llm.providers import EmbeddingModel
 
         settings = self._settings
         model = EmbeddingModel(

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Restore, emit, warn
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.values import (
+from mahtab_tui.kernel.base import (
     Change,
     KeepResult,
+    Kernel,
+    KernelError,
     NotSaved,
     SavedFile,
     SavedNamespace,

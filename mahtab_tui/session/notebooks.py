@@ -28,7 +28,7 @@ from mahtab_tui.export.entries import (
 )
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.base import Status
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL, load_records
 from mahtab_tui.system import start_thread

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.logger import Store
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.kernel.base import Kernel
+    from mahtab_tui.kernel.base import Completions, Explanation, Kernel
     from mahtab_tui.kernel.inspector_client import InspectorClient
-    from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.session.components import Components, ContextUse
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.session.info import Frontend, SessionBackend
-    from mahtab_tui.session.kernel_control import KernelControl
+    from mahtab_tui.session.kernel import KernelControl
     from mahtab_tui.session.loading import DataFile
 
     Parts = Components
@@ -191,7 +190,7 @@ class Session(Parts):
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        from mahtab_tui.session.kernel_control import KernelControl
+        from mahtab_tui.session.kernel import KernelControl
 
         return KernelControl(self._components.get())
 

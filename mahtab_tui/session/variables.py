@@ -21,8 +21,7 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
-from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, PrivateUse, Variable
 from mahtab_tui.llm.prompts import describe_variables, escape_section, join_variables
 from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
 

@@ -21,11 +21,11 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
+    McpServer,
     SettingsError,
     UntrustedSettings,
     ValueOrigin,

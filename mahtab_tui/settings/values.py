@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
-from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
 from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.settings.sources import (
+    MASK,
+    WITHIN_URL,
     ValueOrigin,
     add_trusted,
     describe_unknown_setting,

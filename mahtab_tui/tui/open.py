@@ -312,7 +312,7 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 def _report_leftovers(session: Session) -> None:
     from mahtab_tui.session.components import remove_leftovers
-    from mahtab_tui.session.kernel_control import describe_detached_kernels, stop_surplus_kernels
+    from mahtab_tui.session.kernel import describe_detached_kernels, stop_surplus_kernels
 
     try:
         remove_leftovers()

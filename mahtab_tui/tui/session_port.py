@@ -50,7 +50,7 @@ class LiveSettings:
     def change(self, key: str, value: Any) -> bool:
         """Change a setting for this session; returns whether it takes effect at once. Raises
         `ModelError`."""
-        from mahtab_tui.session.models import change_setting
+        from mahtab_tui.session.components import change_setting
 
         at_once = change_setting(self.session, key, value)
         if key == "theme":
@@ -200,7 +200,7 @@ class SessionPort:
         self._app.push_screen(InspectorScreen(name, inspector, self.run, **options))
 
     def open_frames(self, cell: Cell, at: int) -> None:
-        from mahtab_tui.kernel.values import TracebackFrame
+        from mahtab_tui.kernel.base import TracebackFrame
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None

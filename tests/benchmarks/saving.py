@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from mahtab_tui.kernel.base import SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget
 from tests.benchmarks.table import Row, timed
 from tests.integration.kernels import running
 

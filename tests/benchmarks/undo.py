@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mahtab_tui.kernel.base import Lock
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Lock
 from tests.benchmarks.table import Row, timed, timed_in_turns
 from tests.integration.kernels import RecordingHost
 

@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.reading import NotebookFile
+from mahtab_tui.kernel.base import SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes, Text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.settings.model import load_settings

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.kernel.base import CellResult, Display, SaveTarget
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.transport import Address
-from mahtab_tui.kernel.values import CellResult, Display, SaveTarget
 from mahtab_tui.session.kernel import LocalDetachable
 from tests.integration.kernels import RecordingHost
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mahtab_tui.kernel.base import Status
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,
@@ -15,7 +16,6 @@ from mahtab_tui.kernel.inspector_client import (
     TablePage,
 )
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, running
 
 TRAP = """

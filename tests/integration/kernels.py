@@ -15,14 +15,16 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.base import (
+    CellResult,
+    Completion,
     HostFunction,
     HostServer,
     Kernel,
     KernelError,
     KernelInfo,
     KernelState,
+    OutputKind,
 )
-from mahtab_tui.kernel.values import CellResult, Completion, OutputKind
 
 PATIENCE = 60.0
 WAITS = {

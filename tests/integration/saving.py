@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mahtab_tui.kernel.base import KeepResult, SavedNamespace, SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepResult, SavedNamespace, SaveTarget
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 

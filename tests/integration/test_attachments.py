@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
+from mahtab_tui.kernel.base import Status
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.prompts import join_variables
 from mahtab_tui.session.agent import load_messages
 from mahtab_tui.session.attachments import (

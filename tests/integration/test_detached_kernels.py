@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState, SaveTarget, Status
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
-from mahtab_tui.session.kernel import LocalDetachable
-from mahtab_tui.session.kernel_control import (
+from mahtab_tui.session.kernel import (
+    LocalDetachable,
     describe_detached_kernels,
     stop_detached_kernel,
     stop_surplus_kernels,
@@ -250,7 +249,7 @@ def test_idle_kernel_saves_its_variables_and_ends(keep: SaveTarget) -> None:
 @pytest.mark.parametrize("on_purpose", [False, True], ids=["killed screen", "detached"])
 def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
     first = Screen(hours=1 / 3600)
-    first.begin(1, WAIT)
+    first.begin(1, WAIT if on_purpose else "print(1)\nwhile True: pass")
     (kernel,) = waiting_kernels(SESSION)
     first.leave(on_purpose=on_purpose)
     if on_purpose:
@@ -261,7 +260,7 @@ def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
 
 
 def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.kernel_control.MOST_WAITING", 0)
+    monkeypatch.setattr("mahtab_tui.session.kernel.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()

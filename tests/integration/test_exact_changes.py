@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.kernel.base import Change
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Change
 from tests.integration.kernels import Cells, running
 
 SIGNS = {"changed": "~", "perhaps": "?"}

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import KernelError, TracebackFrame
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.inspector.table_view import export_code
 from mahtab_tui.tui.screens.output import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named

@@ -9,8 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from mahtab_tui.tui.inspector.table_model import TableModel
-from mahtab_tui.tui.inspector.table_view import rows_code
+from mahtab_tui.tui.inspector.table_view import TableModel, rows_code
 from tests.integration.inspection import Looking, looking, named
 
 FRAME = """

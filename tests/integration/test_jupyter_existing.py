@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
-from mahtab_tui.kernel.values import Status
 from tests.integration.jupyter import cells_at, running_kernel, start, value_for
 
 

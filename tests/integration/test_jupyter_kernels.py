@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, KernelError, KernelState
+from mahtab_tui.kernel.base import CellResult, HostFunction, KernelError, KernelState, Status
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
-from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost, running
 

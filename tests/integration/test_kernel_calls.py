@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.base import CellResult, HostFunction, Status
 from tests.integration.kernels import PATIENCE, WAITS, Cells
 
 

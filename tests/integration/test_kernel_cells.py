@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.base import Status
 from tests.integration.kernels import Cells
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.base import CellResult, KernelError, KernelState, Status
 from tests.integration.kernels import PATIENCE, Cells
 
 DAMAGE = {
@@ -348,6 +347,7 @@ def test_closed_connection_ends_the_kernel(cells: Cells, code: str) -> None:
             statuses.append(cells.run(source).status)
 
     in_time(run)
+    assert len(statuses) == 4
     assert set(statuses) <= {Status.DIED, Status.OK}
     assert statuses.count(Status.DIED) <= 1
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from mahtab_tui.kernel.base import Display
 from mahtab_tui.kernel.cells import pictures, pieces
-from mahtab_tui.kernel.values import Display
 from tests.integration.kernels import Cells
 
 PNG = b"\x89PNG\r\n\x1a\n"

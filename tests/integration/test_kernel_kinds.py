@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import Completion, Completions, KernelError, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Completion, Completions, Status
 from tests.integration.kernels import PATIENCE, WAITS, Cells, interpreters, running
 
 

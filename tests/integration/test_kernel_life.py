@@ -16,9 +16,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState, Status
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.kernel import startup_code
 from tests.integration.kernels import Cells, RecordingHost, executable, running
 from tests.waiting import alive, wait_for

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.kernel.base import CellResult, Lock
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker import plain_pickle
 from tests.integration.hostile_cells import CELLS, LATER
 from tests.integration.kernels import RecordingHost

@@ -18,7 +18,7 @@ from mahtab_tui.llm.prompts import background, changed_sections
 from mahtab_tui.llm.usage import estimate_message_tokens
 from mahtab_tui.servers.servers import ServerError, Servers
 from mahtab_tui.servers.transport import LONGEST
-from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.sources import McpServer
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
 from tests.integration.test_mcp_servers import it, open_with, state
@@ -411,7 +411,7 @@ def test_unstartable_server_gives_one_sentence(
     assert "\n" not in failure
 
 
-IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.mcp_servers import McpServer"
+IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.sources import McpServer"
 
 
 @pytest.mark.skipif(

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import Approval, Decision
-from mahtab_tui.cli.doctor import report
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.cli.admin import report
+from mahtab_tui.kernel.base import CellResult, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.servers.servers import ServerState
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo

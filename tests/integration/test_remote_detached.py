@@ -16,13 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState, Status
 from mahtab_tui.kernel.detached import recovered_output, sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import CLAIMED
 from mahtab_tui.worker.spool import format_omission
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, close_kernels, no_answer

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState, OutputKind, SaveTarget, Status
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import parse
-from mahtab_tui.kernel.values import OutputKind, SaveTarget, Status
 from mahtab_tui.worker import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running
 from tests.integration.remote import Road

@@ -353,7 +353,8 @@ def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
     limited.keep(first)
     first.kernel.close()
     cells = limited.kernel()
-    (name,) = [file.name for file in listed(cells).files if file.variables[0].name == "slow"]
+    names = {file.name: [each.name for each in file.variables] for file in listed(cells).files}
+    (name,) = [file for file, variables in names.items() if variables == ["slow"]]
 
     def stop() -> None:
         wait_for(Path("slow").exists)

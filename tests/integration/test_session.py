@@ -18,8 +18,8 @@ from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
 from mahtab_tui.bus.records import Change, Record
+from mahtab_tui.kernel.base import CellResult
 from mahtab_tui.kernel.cells import BoundedCell
-from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.scripted import ChatReplay

@@ -17,8 +17,8 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session import Session
+from mahtab_tui.session.components import change_setting
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.models import change_setting
 from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.agents import without_surroundings

@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Note
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.kernel.values import NotSaved, Variable
+from mahtab_tui.kernel.base import NotSaved, Variable
 from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.tui.namespace import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.kernel.base import Restoration
 from tests.integration.kernels import Cells
 
 
@@ -17,12 +17,14 @@ def assert_undone(cells: Cells, setup: str, change: str, look: str) -> Restorati
     cells.text(setup)
     before = cells.text(look)
     cells.text(change)
-    preview = cells.kernel.preview_undo(cells.number)
-    done = cells.kernel.undo(cells.number)
+    number = cells.number
+    preview = cells.kernel.preview_undo(number)
+    done = cells.kernel.undo(number)
     assert preview == done
     assert done.exact, done.not_restored
     cells.kernel.redo()
-    cells.kernel.undo(cells.number)
+    assert cells.run(look).output != before
+    cells.kernel.undo(number)
     assert cells.text(look) == before
     return done
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import Completion, Completions, Explanation, KernelError
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
 from tests.tui.editor_app import SIZE, EditorApp, actions, app_of, text_of, until, write

@@ -13,8 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.database import History, HistoryEntry

@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.values import Completion
+from mahtab_tui.kernel.base import Completion
 from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt

@@ -17,8 +17,7 @@ from textual.widgets import Button, Static
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
+from mahtab_tui.kernel.base import Change, KernelError, NotRestored, Restoration, Variable
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.session.components import context_use
 from mahtab_tui.tui.app import MahtabApp

@@ -16,7 +16,7 @@ from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.session_search import Found, find_sessions
+from mahtab_tui.store.session_index import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen

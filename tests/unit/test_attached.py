@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.values import Variable, VariableKind
+from mahtab_tui.kernel.base import Variable, VariableKind
 from mahtab_tui.llm.prompts import describe_variables, join_variables
 from mahtab_tui.session.attachments import (
     CHARACTERS,

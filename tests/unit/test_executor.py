@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel import cells
+from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.kernel.cells import Chunks, TerminalOutput
-from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.tui.editor.pasting import is_complete
 from mahtab_tui.worker import magics, toolbox
 from mahtab_tui.worker.capture import LimitedOutput, OutputLimitError, shorten

@@ -21,8 +21,8 @@ from mahtab_tui.kernel.base import KernelError, Operations
 from mahtab_tui.kernel.requests import LIMIT, MOST, ControlRequests, Outbox, OutgoingFullError
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.link import FRAMES as FRAMES_KIND
-from mahtab_tui.worker.link import Link, LinkError
+from mahtab_tui.worker.station import FRAMES as FRAMES_KIND
+from mahtab_tui.worker.station import Link, LinkError
 from tests.waiting import wait_for
 
 

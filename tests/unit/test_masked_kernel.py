@@ -11,10 +11,9 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
-from mahtab_tui.kernel.base import ALL, Kernel, KernelError, Operation, Operations
+from mahtab_tui.kernel.base import ALL, Display, Kernel, KernelError, Operation, Operations
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.kernel.values import Display
 
 SECRET = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
 MEMBERS = sorted(name for name in vars(Kernel) if not name.startswith("_"))

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.kernel.values import Variable
+from mahtab_tui.kernel.base import HostFunction, Variable
 from mahtab_tui.llm.prompts import (
     SKILLS_ROOM,
     background,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.cli import doctor
+from mahtab_tui.cli import admin as doctor
 from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.chat_service import ChatService

@@ -24,8 +24,8 @@ from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape
 from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.handlers import format_output
 from mahtab_tui.sandbox.base import TurnResult
-from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import plain_message, turn_message
+from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.terminal_driver import TextOnly, filter_output
 from tests.hostile import HOSTILE

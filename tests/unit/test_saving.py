@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.values import KeepResult, SavedNamespace
+from mahtab_tui.kernel.base import KeepResult, Kernel, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.worker import search_log
 from mahtab_tui.worker.saving import pickling

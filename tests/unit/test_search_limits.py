@@ -24,7 +24,7 @@ from mahtab_tui.search.limits import (
     Limits,
     merge_limits,
 )
-from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from tests import tags

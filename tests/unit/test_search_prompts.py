@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Text, TurnResult
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import (
     CUT_OFF_ANSWER,
     EMPTY_ANSWER,
@@ -25,6 +24,7 @@ from mahtab_tui.search.prompts import (
     system_prompt,
     turn_message,
 )
+from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.search.turns import AnswerCode, extract_code, last_answer
 from mahtab_tui.worker.sandbox.names import FUNCTIONS
 
@@ -292,6 +292,7 @@ def test_strings_with_odd_escapes_raise_no_warnings(capfd: pytest.CaptureFixture
         ("Three.\n```python\nFINAL_VAR('x')\n```", "Three.", "FINAL_VAR('x')"),
         ("```python\nanswer['ready'] = True\n```", "", "answer['ready'] = True"),
         ("```python\nx = (\n```", "```python\nx = (\n```", None),
+        ("FINAL({[]: 1})", "", "FINAL({[]: 1})"),
         ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```", None),
     ],
 )

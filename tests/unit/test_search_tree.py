@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.api import Log
-from mahtab_tui.search.node import FINISHED, SearchNode, merge_spans
-from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
+from mahtab_tui.search.tree import (
+    FINISHED,
+    LONGEST_TEXTS,
+    TREES,
+    SearchNode,
+    Tree,
+    Trees,
+    merge_spans,
+)
 from tests import tags
 from tests.records import made, read_log
 from tests.recursion_scripts import Bench, Seat, code, replies

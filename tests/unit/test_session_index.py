@@ -17,11 +17,11 @@ from mahtab_tui.store.session_index import (
     STEP,
     catch_up,
     delete_session,
+    find_sessions,
     preview,
     rename_session,
     words,
 )
-from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 

@@ -13,8 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import TracebackFrame
+from mahtab_tui.kernel.base import KernelError, TracebackFrame
 from mahtab_tui.tui.screens.output import frame_cell, read_code
 from mahtab_tui.worker.compiling import cache_source
 from mahtab_tui.worker.hints import LONGEST, hint_for

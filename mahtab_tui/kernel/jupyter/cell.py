@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from mahtab_tui.kernel.base import KernelHost
+from mahtab_tui.kernel.base import KernelHost, Status
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import Status
 from mahtab_tui.worker.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import (
+    CellResult,
     KernelError,
     KernelHost,
     Operation,
     Operations,
+    Status,
     T,
     host_definitions,
 )
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, JupyterCell, KernelCalls, Message, parent_id
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
-from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame
 

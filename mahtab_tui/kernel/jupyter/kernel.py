@@ -7,23 +7,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.base import (
+    FRESH,
+    RESET,
     CellListener,
+    CellResult,
     Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
+    Lock,
     Operation,
     Operations,
+    Status,
     T,
     UndoAnswer,
+    UndoStep,
 )
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.process import CLOSED, startup_failure
 from mahtab_tui.kernel.requests import KernelReady
-from mahtab_tui.kernel.values import FRESH, RESET, CellResult, Lock, Status, UndoStep
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:

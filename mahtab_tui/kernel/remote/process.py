@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import KernelError, SaveTarget
 from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.kernel.launch import (
     BOOTSTRAP,
@@ -43,10 +43,10 @@ from mahtab_tui.kernel.remote.transport import (
     parse,
 )
 from mahtab_tui.kernel.requests import KernelReady, checked
-from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.frames import TOKEN_SIZE
-from mahtab_tui.worker.link import (
+from mahtab_tui.worker.spool import HEAD, PIECE, TAIL, format_omission, pending_bytes
+from mahtab_tui.worker.station import (
     END,
     EXITED,
     FOLDER,
@@ -59,7 +59,6 @@ from mahtab_tui.worker.link import (
     Link,
     LinkError,
 )
-from mahtab_tui.worker.spool import HEAD, PIECE, TAIL, format_omission, pending_bytes
 
 _NOTE_SUFFIX = ".far"
 _MAX_NOTE = 10_000

@@ -30,7 +30,7 @@ import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import cloudpickle_folder
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.link import LINK_PIECE, MAGIC
+from mahtab_tui.worker.station import LINK_PIECE, MAGIC
 
 Ask = Callable[[str, bool], str | None]
 """Asks the user: the prompt, and whether the answer is hidden. Returns None if there is no

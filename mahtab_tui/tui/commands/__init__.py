@@ -9,7 +9,7 @@ from mahtab_tui.tui.commands import panes, session
 from mahtab_tui.tui.commands.command import Command
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.values import Completions
+    from mahtab_tui.kernel.base import Completions
 
 COMMANDS: tuple[Command, ...] = tuple(
     each
@@ -36,7 +36,7 @@ def complete_slash(text: str, cursor: int) -> Completions | None:
     begun = _BEGUN.fullmatch(text, 0, cursor)
     if begun is None:
         return None
-    from mahtab_tui.kernel.values import Completion, Completions
+    from mahtab_tui.kernel.base import Completion, Completions
 
     items = []
     for slash, each in sorted(BY_SLASH.items()):

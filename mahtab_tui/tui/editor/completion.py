@@ -22,7 +22,7 @@ from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.values import Completion, Completions, Explanation
+    from mahtab_tui.kernel.base import Completion, Completions, Explanation
 
 
 ROWS = 8

@@ -28,8 +28,7 @@ from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
-from mahtab_tui.tui.inspector.table_model import bars
-from mahtab_tui.tui.inspector.table_view import TableView
+from mahtab_tui.tui.inspector.table_view import TableView, bars
 from mahtab_tui.tui.pictures import Picture, PicturePart, PictureWidget, half_blocks
 from mahtab_tui.tui.terminal_app import cell_size
 

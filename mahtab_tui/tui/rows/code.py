@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
-from mahtab_tui.kernel.values import CHANGE_SIGNS
+from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
     LIMIT,
     WIDEST,

@@ -24,8 +24,7 @@ from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.detached import waiting_kernels
 from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
 from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
-from mahtab_tui.session.kernel import check_address
-from mahtab_tui.session.kernel_control import waiting_remote_kernels
+from mahtab_tui.session.kernel import check_address, waiting_remote_kernels
 from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command

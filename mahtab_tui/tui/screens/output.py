@@ -20,14 +20,13 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import KernelError, TracebackFrame
 from mahtab_tui.kernel.inspector_client import (
     InspectedObject,
     InspectorClient,
     ObjectPath,
     ViewKind,
 )
-from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import (
     FRAMES_COMMANDS,

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, visible
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.kernel.base import Restoration
 from mahtab_tui.knowledge.instructions import FoundInstructions
 from mahtab_tui.servers.servers import ServerError, Servers, ServerState
 from mahtab_tui.session.cells import not_restored_rows, restored_rows

@@ -16,13 +16,22 @@ from textual.content import Content
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.session.kernel_control import stop_detached_kernel, summarize_detached_kernels
+from mahtab_tui.session.kernel import stop_detached_kernel, summarize_detached_kernels
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
-from mahtab_tui.store.session_index import LONGEST_TITLE, catch_up, day, preview, rename_session
-from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
+from mahtab_tui.store.session_index import (
+    LONGEST_TITLE,
+    Found,
+    Hit,
+    catch_up,
+    day,
+    find_sessions,
+    preview,
+    rename_session,
+    wanted_words,
+)
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen

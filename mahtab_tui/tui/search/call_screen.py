@@ -21,8 +21,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import SearchNode, Turn
-from mahtab_tui.search.tree import SearchControl
+from mahtab_tui.search.tree import SearchControl, SearchNode, Turn
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import Markdown
@@ -46,15 +45,17 @@ from mahtab_tui.tui.rows.text_window import (
     TextRow,
 )
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.drawing import (
+from mahtab_tui.tui.search.pane import (
     MARKS,
+    NODE_MENU,
+    CallSelection,
+    NodeActions,
     format_count,
     glyph,
     one_line,
     short_cost,
     short_time,
 )
-from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number

@@ -12,7 +12,7 @@ from rich.style import Style
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.values import CHANGE_SIGNS
+from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.code import CodeRows, describe_change
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_line, parse

@@ -50,7 +50,7 @@ def length(value: Any) -> int:
 def find(
     value: str, words: str, start: int, backwards: bool, deadline: Deadline
 ) -> list[int] | None:
-    """Search on from the other end; words without capitals ignore case."""
+    """Wrap around at the end; words without capitals ignore case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     pattern = re.compile(re.escape(words), flags)
     size = length(value)

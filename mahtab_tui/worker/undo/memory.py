@@ -129,7 +129,7 @@ class _Interval(NamedTuple):
 class DirtyPages:
     """Records which parts of arrays may have been written since each checkpoint was forked.
 
-    Linux only knows what was written since the last fork of all, so we look before every fork."""
+    Linux only knows what was written since the latest fork, so we look before every fork."""
 
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
