@@ -70,6 +70,7 @@ def one_of_each(text: str, number: int) -> Iterator[Record]:
     yield records.Notice(text, level="warning")
     cell = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
     yield records.AssistantReplIn(text, **cell)
+    ended["kinds"] = (("value", len(text)),)
     yield records.AssistantReplOut(text, **cell, status="ok", **ended)
     yield records.Queue(items=(records.QueueItem(number, text, "python", text),))
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}

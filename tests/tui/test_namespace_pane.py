@@ -16,7 +16,7 @@ from mahtab_tui.tui.inspector.screen import InspectorScreen
 from mahtab_tui.tui.namespace import NamespacePane
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import screen_text, until, wait_for_close, wait_for_screen
+from tests.tui.editor_app import until, wait_for_close, wait_for_screen
 from tests.tui.story import MakeApp, change, drawn, log, notices, showing
 
 SIZE = (120, 40)
@@ -235,7 +235,8 @@ async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         assert names(pilot) == ["class", "a"]
-        assert not {"\t", "\x1b"} & set(screen_text(pilot))
+        strips = pilot.app.screen._compositor.render_strips()
+        assert not {"\n", "\t", "\x1b"} & set("".join(strip.text for strip in strips))
         run: list[str] = []
         monkeypatch.setattr(app.session, "submit", lambda mode, text: run.append(text))
         for keys in (("end", "delete"), ("home", "delete")):

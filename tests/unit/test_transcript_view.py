@@ -55,6 +55,20 @@ def test_each_match_is_found_on_its_own_row() -> None:
     assert [match.row for match in matches] == [0, 2, 2, 3, 3], "the last one is hidden"
 
 
+def test_copying_few_rows_of_a_long_entry_looks_at_no_others() -> None:
+    looked: list[int] = []
+
+    class Watched(Selection):
+        def get_span(self, y: int) -> tuple[int, int] | None:
+            looked.append(y)
+            return super().get_span(y)
+
+    rows = window(Question(text="\n".join(map(str, range(10_000)))))
+    start, end = (position_to_number(RowPosition(0, row)) for row in (9_000, 9_002))
+    assert len(selected_text(rows, 1, Watched(Offset(0, start), Offset(40, end))).split("\n")) == 3
+    assert looked == [start, start + 1, end]
+
+
 def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     rows = window(Note(gap=False, level="info", text="first words and second words"))
     assert rows.rows(0)[1].text.startswith("  ")

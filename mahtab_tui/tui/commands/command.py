@@ -74,7 +74,7 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
 
 
 def bindings(commands: Iterable[PaneCommand], *hidden: BindingType) -> list[BindingType]:
-    """Make bindings. hidden: keys that no line of keys shows."""
+    """Make bindings. hidden: those that the key line does not show."""
     shown = [
         Binding(
             each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id

@@ -35,7 +35,7 @@ def has_pictures(cell: Cell) -> bool:
 
 
 def _offered(entry: Entry) -> dict[str, bool]:
-    """Return whether the commands apply that do not apply to every entry."""
+    """Return, for each command that only some entries have, whether this one has it."""
     cell = entry if isinstance(entry, Cell) else Cell(author="", person=False)
     has_output = bool(len(cell.output) or cell.late_output)
     asks = isinstance(entry, Question)

@@ -52,11 +52,17 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    start, end = (None if at is None else max(0, at.y) >> _SHIFT for at in selection)
+    start, end = RowPosition(0, 0), RowPosition(entries - 1, 1 << _SHIFT)
+    if selection.start is not None:
+        start = number_to_position(max(0, selection.start.y))
+    if selection.end is not None:
+        end = number_to_position(max(0, selection.end.y))
     parts: list[str] = []
-    for entry in range(start or 0, entries if end is None else min(end + 1, entries)):
+    for entry in range(start.entry, min(end.entry + 1, entries)):
         rows = window.rows(entry)
-        for number in range(len(rows)):
+        begin = start.row if entry == start.entry else 0
+        stop = min(end.row + 1, len(rows)) if entry == end.entry else len(rows)
+        for number in range(begin, stop):
             span = selection.get_span(position_to_number(RowPosition(entry, number)))
             if span is not None:
                 row, (first, last) = rows[number], span
