@@ -82,13 +82,16 @@ class Window:
             else:
                 self._heights.set(position, height)
 
-    def redraw(self, width: int, palette: Palette, top: RowPosition) -> RowPosition:
+    def redraw(self, width: int, palette: Palette) -> None:
+        self.width, self.palette = width, palette
+        self._drawn.clear()
+
+    def redraw_from(self, top: RowPosition, width: int, palette: Palette) -> RowPosition:
         """Lay out anew; return the new position of the same line."""
         starts = self._line_starts(top.entry)
         line = max(0, bisect_right(starts, top.row) - 1)
         inner = top.row - starts[line] if starts else 0
-        self.width, self.palette = width, palette
-        self._drawn.clear()
+        self.redraw(width, palette)
         if not (starts := self._line_starts(top.entry)):
             return RowPosition(top.entry, 0)
         row = starts[min(line, len(starts) - 1)] + inner
@@ -184,8 +187,10 @@ class Viewport:
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
-            top = self.window.redraw(columns, palette, self.top)
-            self.top = self.top if self.following else top
+            if self.following:
+                self.window.redraw(columns, palette)
+            else:
+                self.top = self.window.redraw_from(self.top, columns, palette)
 
     @property
     def head(self) -> int:
