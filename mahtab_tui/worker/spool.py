@@ -1,5 +1,5 @@
-"""What a kernel has reported and printed, until a host has stored it, so that nothing is lost when
-a host is killed."""
+"""Holds reports and output of a kernel until a host has stored them, so that a killed host loses
+nothing."""
 
 from __future__ import annotations
 

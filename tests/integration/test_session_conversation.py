@@ -1,4 +1,4 @@
-"""What of a session a model gets: hidden entries, instructions, and other agents' cells."""
+"""The parts of a session that a model gets: hidden entries, instructions, and other agents' cells."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_replies_are_read_only_while_a_terminal_query_is_pending() -> None:
     ],
     ids=["kitty and sixel", "sixel", "sixel, colours unknown", "none"],
 )
-def test_replies_tell_the_protocol_and_its_values(
+def test_replies_name_the_protocol_and_its_values(
     replies: str, protocol: str | None, cell: tuple[int, int] | None, colours: int
 ) -> None:
     answers = Asked()

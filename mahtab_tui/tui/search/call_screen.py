@@ -184,8 +184,8 @@ class CallRows:
             grounds = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
             yield CallRow(Row([(grounds, palette.muted)], style))
         for start, end in node.rests_on[:LONGEST_POSITION]:
-            place, size = f"{start:,}–{end:,}", f"   {end - start:,} characters"
-            words = [("  → ", palette.moon), (place, palette.text), (size, palette.muted)]
+            span, size = f"{start:,}–{end:,}", f"   {end - start:,} characters"
+            words = [("  → ", palette.moon), (span, palette.text), (size, palette.muted)]
             yield CallRow(Row(words, style), span=(start, end))
         yield CallRow(Row())
 

@@ -79,7 +79,7 @@ class Activity:
 
 
 class Activities:
-    """What the model does now. since: the session's start, in seconds since the epoch."""
+    """The current activity of the model. since: the session's start, in seconds since the epoch."""
 
     def __init__(self, since: float) -> None:
         self.current: Activity | None = None

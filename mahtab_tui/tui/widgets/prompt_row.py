@@ -210,7 +210,7 @@ class PromptRow(Widget, Generic[R]):
 
     @property
     def scrolled(self) -> Widget | None:
-        """What the arrow keys scroll; if None, the transcript."""
+        """The widget that the arrow keys scroll; if None, the transcript."""
         return None
 
     def show_part(self, part: str) -> None:

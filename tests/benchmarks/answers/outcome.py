@@ -1,4 +1,4 @@
-"""What came of a question."""
+"""The outcome of a question."""
 
 from __future__ import annotations
 
