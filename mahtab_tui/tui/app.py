@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from textual import on
 from textual.actions import ActionParseResult
 from textual.app import ComposeResult
-from textual.events import Event, Key, Paste
+from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
@@ -221,6 +221,7 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
+        self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
         self._drawn = False
@@ -421,10 +422,16 @@ class MahtabApp(TerminalApp[int]):
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""
 
+    def on_app_focus(self, event: AppFocus) -> None:
+        self._window_focused = True
+
+    def on_app_blur(self, event: AppBlur) -> None:
+        self._window_focused = False
+
     def _ring_bell(self, new: Sequence[Record]) -> None:
         from mahtab_tui.bus import records
 
-        if self.app_focus:
+        if self._window_focused:
             return
         for record in new:
             match record:
