@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
     status: str
     """ok, error or interrupted."""
     pieces: list[Piece]
-    """What follows the output, in order."""
+    """Kinds and texts that follow the output, in order."""
     changes: list[dict[str, Any]]
     frames: list[TracebackFrame]
     """Frames of the traceback, the last piece."""
@@ -93,7 +93,7 @@ class Report(NamedTuple):
     deleted: list[str]
     fork_only: list[str]
     needs: str
-    """What it needs beyond the lock, as a clause; empty for nothing."""
+    """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
 
 
 class Environment(Protocol):
