@@ -271,13 +271,15 @@ class Search:
             if self.closed:
                 return
             self.closed = True
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSING)
+        # A model's code that cannot be stopped keeps the thread and its loop: destroyed in the
+        # middle, it would raise errors wherever its memory is collected.
+        if asyncio.run_coroutine_threadsafe(self._close(), self._loop).result():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CLOSING)
+            if not self._thread.is_alive():
+                self._loop.close()
         for caller in list(self._callers):
             caller.cancel()
-        if not self._thread.is_alive():
-            self._loop.close()
 
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
@@ -333,7 +335,8 @@ class Search:
         finally:
             del self._questions[request]
 
-    async def _close(self) -> None:
+    async def _close(self) -> bool:
+        """Returns whether every task has ended."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING):
                 await asyncio.gather(*self._background, return_exceptions=True)
@@ -343,6 +346,10 @@ class Search:
                     await self._opened.close()
                 await asyncio.to_thread(self._models.close)
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        return not others or not (await asyncio.wait(others, timeout=_STOPPING))[1]
 
     def _call_later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed

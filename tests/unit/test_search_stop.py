@@ -181,13 +181,15 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.search.api._CLOSING", 0.2)
-    asked = threading.Event()
+    asked, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def reply(messages: Messages) -> str:
         asked.set()
-        while True:
+        while not may_end.is_set():
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
+                await asyncio.sleep(0.01)
+        ended.set()
+        return "late"
 
     model = ScriptedModel(reply=reply)
     search = Search(lambda record: None, ScriptedSandboxes)
@@ -198,6 +200,8 @@ def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> No
         assert waiting.result(20).state == "stopped"
     assert search.run("what?", TEXT, model=model).state == "stopped"
     search.close()
+    may_end.set()
+    assert ended.wait(20), "its loop was taken away"
 
 
 def test_calls_of_killed_code_are_stopped(bench: Bench) -> None:
