@@ -89,6 +89,8 @@ def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
     calls, call = find_calls(code), parse_single_call(code)
     for action, tried in (("deny", calls), ("ask", calls), ("allow", [call] if call else [])):
         for rule in rules:
+            if rule.name == READ_ONLY:  # code may call a function of this name
+                continue
             if rule.action == action and any(map(rule.matches, tried)):
                 return Verdict(rule.action, rule.text)
     locking = next((rule for rule in rules if rule.name == READ_ONLY), None)

@@ -96,6 +96,7 @@ VERDICTS = [
     (["deny: os.system(*)"], "1 + 1", ""),
     (['deny: requests.get("http://*")'], "requests.get('https://a')", ""),
     (['deny: requests.get("http://*")'], "requests.get(*urls)", "deny"),
+    (["allow: read_only"], "read_only()", "lock"),
 ]
 
 
