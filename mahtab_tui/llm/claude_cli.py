@@ -63,7 +63,6 @@ class ChatClaudeCLI(BaseChatModel):
     model: str | None = None
     max_tokens: int | None = None
     """Most tokens of one message, thinking included; the CLI continues by itself after it."""
-    thinking: bool = True
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
@@ -181,7 +180,7 @@ class ChatClaudeCLI(BaseChatModel):
             self._drop(waiting)  # it was started for another question
         while len(self._processes) >= self.processes:
             self._processes.pop(0).close()
-        env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
+        env = environment(self.max_tokens, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
         self._processes.append(process)
         return process

@@ -303,9 +303,7 @@ REACTION = 2.0
 """Seconds for the process to react to an interrupt, and then to SIGTERM."""
 
 
-def environment(
-    max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False
-) -> dict[str, str]:
+def environment(max_tokens: int | None = None, *, use_api_key: bool = False) -> dict[str, str]:
     """max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
@@ -320,7 +318,7 @@ def environment(
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
             "MAX_THINKING_TOKENS": str(max_tokens // 2),
         }
-    return env if thinking else env | {"CLAUDE_CODE_DISABLE_THINKING": "1"}
+    return env
 
 
 def command(executable: str, model: str | None, system_file: str) -> list[str]:

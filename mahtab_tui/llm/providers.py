@@ -288,7 +288,6 @@ class ModelOptions(ModelAccess, total=False):
     folder: Callable[[], str] | None
     """Returns the folder in which the `claude` CLI runs, before each call."""
     max_tokens: int | None
-    thinking: bool
 
 
 def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
@@ -319,7 +318,6 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
             folder=options.get("folder"),
             use_api_key=options.get("claude_api_key", False),
             max_tokens=options.get("max_tokens"),
-            thinking=options.get("thinking", True),
             timeout=options.get("timeout") or _TIMEOUT,
         )
     from mahtab_tui.llm.scripted import ChatDemo, ChatReplay

@@ -105,7 +105,7 @@ class Text:
                 yield TextRun(low, piece.root + low - piece.start, high - low)
 
 
-TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
+TurnStatus = Literal["ok", "error", "final", "timed out", "killed", "died"]
 """How a turn's code ended. After "killed" (an interrupt did not stop it) and "died" its variables
 are gone."""
 

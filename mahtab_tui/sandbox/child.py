@@ -579,7 +579,7 @@ class ChildProcess(asyncio.Protocol):
     def _result(self, turn: RunningTurn, frame: Frame | None) -> TurnResult:
         status: TurnStatus = "killed" if turn.killed else "died"
         if frame is not None:
-            failed = frame["status"] in ("error", "interrupted")
+            failed = frame["status"] == "error"
             status = "timed out" if turn.timed_out else "error" if failed else "ok"
             output, chars = frame["output"][:_MAX_OUTPUT], max(0, frame["chars"])
         elif turn.final:

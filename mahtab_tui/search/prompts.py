@@ -241,7 +241,6 @@ _LAST_TURN = "This is your last turn: call FINAL with the best answer you have."
 
 _HOW_IT_ENDED: dict[TurnStatus, str] = {
     "error": "The code raised an exception. Earlier assignments are kept.",
-    "interrupted": "The code was stopped. Earlier assignments are kept.",
     "timed out": "The code took too long and was stopped. Earlier assignments are kept.",
     "killed": "The code took too long and could not be stopped, so the interpreter was restarted: the text is there, your variables are gone.",
     "died": "The interpreter died (usually from using too much memory) and was restarted: the text is there, your variables are gone.",

@@ -118,7 +118,7 @@ def test_the_doctor_asks_claude_who_is_logged_in(
 
 # How long `claude` may think and answer.
 
-WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_THINKING")
+WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS")
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
@@ -133,9 +133,8 @@ def limits(fake: FakeClaude) -> dict[str, str]:
             {"max_tokens": 8_000},
             {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"},
         ),
-        ({"thinking": False}, {"CLAUDE_CODE_DISABLE_THINKING": "1"}),
     ],
-    ids=["by default", "half of a limit is for the answer", "suggestions"],
+    ids=["by default", "half of a limit is for the answer"],
 )
 def test_process_gets_limits_of_answer_and_thinking(
     claude: Claude, options: dict[str, Any], expected: dict[str, str]

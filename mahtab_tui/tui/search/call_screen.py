@@ -66,7 +66,6 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
 """A line end within a paragraph; preserved, because code assembles most answers."""
 _ENDINGS = {
-    "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
     "killed": "was killed; its variables are lost",
     "died": "ended its Python; its variables are lost",

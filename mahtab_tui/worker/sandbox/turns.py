@@ -176,7 +176,7 @@ class Turns:
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
         self._output.write(text)
-        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        return "error"
 
 
 def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
