@@ -429,7 +429,7 @@ def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: b
         await asyncio.Event().wait()
         return ""
 
-    found = bench.run(reply, *TURNS, max_seconds=0.5)
+    found = bench.run(reply, *TURNS, max_seconds=2)
     assert found.state == "partial"
     assert "The time for the search is up." in found.text
     assert "culprit is line 17" in found.text
@@ -450,7 +450,7 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
             await asyncio.Event().wait()
         return "it was the disk"
 
-    found = bench.run(reply, *TURNS, max_seconds=0.5, max_depth=1)
+    found = bench.run(reply, *TURNS, max_seconds=2, max_depth=1)
     assert (found.text, found.state) == ("most of it", "partial")
     assert "part (part 1 of 3): it was the disk" in last[0]
     assert "part 3 of 3" not in last[0]
