@@ -116,7 +116,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result: ListResult
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        self._shown: tuple[str, str] = "", ""
+        self._shown: tuple[str, int] | None = None
+        """The session and the record in the preview."""
 
     def on_mount(self) -> None:
         self.show_count("looking…")
@@ -179,14 +180,14 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
     def describe(self, row: Hit | None) -> Content:
         if row is None:
-            self._shown = "", ""
+            self._shown = None
             self.fetcher.forget("preview")
             self._preview.show([])
             waits = self._searching or self._unindexed  # also after a failure
             return Content("" if waits else self._empty_text())
-        session, typed = row.session, self.typed
-        if self._shown != (session.id, typed):
-            self._shown = session.id, typed
+        session = row.session
+        if self._shown != (session.id, row.record):
+            self._shown = session.id, row.record
             read = partial(preview, self._database, session.id, row.record)
             self.fetcher.ask("preview", read, self._preview.show, self.show_status, pause=PAUSE)
         here = "this session" if session.id == self._current else ""
@@ -284,6 +285,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
     def _done(self, outcome: str, style: str) -> None:
         if not is_being_removed(self):
-            self._shown, self._unindexed = ("", ""), 1
+            self._shown, self._unindexed = None, 1
             self.show_status(outcome, style)
             self.find(None, pause=0)
