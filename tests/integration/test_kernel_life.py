@@ -92,8 +92,8 @@ def test_close_leaves_nothing(project: Path) -> None:
             "import threading, time; threading.Thread(target=time.sleep, args=[1000]).start()"
         )
     wait_for(lambda: not any(map(alive, pids)))
-    assert set(threading.enumerate()) <= threads
-    assert len(os.listdir("/dev/fd")) <= descriptors
+    wait_for(lambda: set(threading.enumerate()) <= threads)
+    wait_for(lambda: len(os.listdir("/dev/fd")) <= descriptors)
     result = cells.run("1 + 1")
     assert (result.status, result.detail) == (Status.DIED, "The session was closed.")
 
