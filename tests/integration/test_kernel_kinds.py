@@ -18,6 +18,7 @@ from mahtab_tui.kernel.base import Completion, Completions, KernelError, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import PATIENCE, WAITS, Cells, interpreters, running
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_closed_kernel_restores_the_process(namespace: dict[str, Any]) -> None:
         (shown,) = cells.run("help(len)").displays
         assert shown.text.startswith("Help on built-in function len")
     assert state() == before
-    assert set(threading.enumerate()) <= threads
+    wait_for(lambda: set(threading.enumerate()) <= threads)
 
 
 @pytest.mark.parametrize(
