@@ -219,8 +219,9 @@ class ReplAgent:
     ) -> str:
         """Ask, and wait for the final words; a keyboard interrupt stops the turn. shown: the number
         of a question that is already on the bus. Raises `ModelError`."""
-        turn = self._begin(prompt, callbacks or Callbacks(), shown)
+        turn: Future[str] = Future()
         try:
+            self._begin(turn, prompt, callbacks or Callbacks(), shown)
             return wait_for_result(turn)
         except KeyboardInterrupt:
             self._withdraw(turn)
@@ -240,7 +241,8 @@ class ReplAgent:
             on_code_block or silent.on_code_block,
             on_execution or silent.on_execution,
         )
-        turn = self._begin(prompt, callbacks)
+        turn: Future[str] = Future()
+        self._begin(turn, prompt, callbacks)
         try:
             return await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
@@ -309,11 +311,12 @@ class ReplAgent:
                 report_window(self._host, nodes.llm, [self._system_message(), *self.messages])
             return failure
 
-    def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
-        turn: Future[str] = Future()
-
+    def _begin(
+        self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None = None
+    ) -> None:
         def run() -> None:
             with self._turn_lock:
+                self._host.cancelled.clear()  # first, because a running turn can be stopped
                 if not turn.set_running_or_notify_cancel():
                     return
                 try:
@@ -322,7 +325,6 @@ class ReplAgent:
                     turn.set_exception(error)
 
         start_thread("agent-turn", run)
-        return turn
 
     def _withdraw(self, turn: Future[str]) -> None:
         if not turn.cancel() and turn.running():
@@ -330,7 +332,6 @@ class ReplAgent:
 
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
         host, nodes = self._host, self._nodes
-        host.cancelled.clear()
         prompt = make_encodable(prompt)
         turn = host.new_turn() if shown is None else shown
         if shown is None:
