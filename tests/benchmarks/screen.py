@@ -96,7 +96,7 @@ def echo_row(load: str, echo: Sequence[float], baseline: Sequence[float], note: 
 def key_echo(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its echo."""
     terminal.drawn = False  # drawing what it shows would be counted as the program's time
-    took = []
+    begun, took = len(terminal.raw), []
     for letter in _LETTERS:
         wanted = letter.encode()
         seen = len(terminal.raw)
@@ -111,4 +111,5 @@ def key_echo(terminal: Terminal) -> list[float]:
         while perf_counter() < settle:
             terminal.pump(0.005)
     terminal.drawn = True
+    terminal.draw(bytes(terminal.raw[begun:]))
     return took

@@ -122,11 +122,13 @@ class Terminal:
             self._ended = True
             return False
         self.raw += data
-        if not self.drawn:
-            return True
+        if self.drawn:
+            self.draw(data)
+        return True
+
+    def draw(self, data: bytes) -> None:
         data, self._unfinished = _finished(self._unfinished + data)
         self._stream.feed(_UNKNOWN.sub(b"", data))
-        return True
 
     def wait(self, pattern: str) -> str:
         """Wait until a regular expression is found on the screen; return what matched."""
