@@ -80,7 +80,7 @@ def _echoes() -> Iterator[Row]:
                 load = f"a table of 10,000,000 rows {what}"
                 yield echo_row(load, key_echo(terminal), baseline)
                 terminal.press("escape")
-                terminal.wait_gone("or a text")
+                terminal.wait_gone("filter 0:")
 
 
 def _named(name: str) -> ObjectPath:
