@@ -34,7 +34,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Collect garbage rarely: otherwise it takes a sixth of the time of a test that draws.
-gc.set_threshold(50_000, 10, 10)
+gc.set_threshold(300_000, 10, 10)
 
 # Examples have no deadline, because their time depends on the machine. The phase "explain" traces,
 # which never ends in Python 3.11 once an exception was sent to a thread that waits for ever.
