@@ -210,7 +210,7 @@ def _search(
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
-    """The same as rlm, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
+    """Search as rlm does, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
 
     Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).
     """

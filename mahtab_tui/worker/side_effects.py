@@ -11,7 +11,7 @@ class SideEffect(NamedTuple):
     """Follows "wanted to"."""
     target: str
     remains: str
-    """What an undo does not take back, as a sentence."""
+    """A sentence about what an undo does not take back."""
 
 
 Args = tuple[Any, ...]

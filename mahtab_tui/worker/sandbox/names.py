@@ -333,19 +333,19 @@ class SandboxFunctions:
     # The functions under other names, with prompts that contain both query and text.
 
     def llm_query(self, prompt: str) -> SubAnswer:
-        """The same as llm, for a prompt that has its text in it."""
+        """Call llm with a prompt that has its text in it."""
         return self.llm(*_query_and_text(prompt))
 
     def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
-        """The same as llm_map, for prompts that have their texts in them."""
+        """Call llm_map with prompts that have their texts in them."""
         return self.llm_map([_query_and_text(prompt) for prompt in prompts])
 
     def rlm_query(self, prompt: str) -> SubAnswer:
-        """The same as rlm, for a prompt that has its text in it."""
+        """Call rlm with a prompt that has its text in it."""
         return self.rlm(*_query_and_text(prompt))
 
     def FINAL_VAR(self, variable: object) -> NoReturn:
-        """The same as FINAL, for a variable or its name."""
+        """Call FINAL with a variable, or with the one that has this name."""
         if isinstance(variable, str) and variable.isidentifier():
             caller = sys._getframe(2)  # the caller of the wrapper
             names = {**caller.f_globals, **caller.f_locals}
@@ -357,7 +357,7 @@ class SandboxFunctions:
         self.FINAL(variable)
 
     def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
-        """The same as FINAL, for one value or for several by name."""
+        """Call FINAL with one value, or with several by name."""
         everything: list[Any] = [*values, *fields.values()]
         self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
 

@@ -239,6 +239,6 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         " CapsuleType": None,
     }
 )
-"""What is read of objects that never change; None where their holders show their changes."""
+"""Readers of objects that never change; None where their holders show their changes."""
 SCALAR = Part(_scalar)
 DTYPE = Part(_text)
