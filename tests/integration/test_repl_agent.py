@@ -8,6 +8,8 @@ import platform
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,11 @@ from typing import Any
 import pytest
 
 from mahtab_tui import ModelError, create_repl_agent, execute_code
-from mahtab_tui.agent import Callbacks
+from mahtab_tui.agent import Callbacks, repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import changed_sections, render_surroundings
+from mahtab_tui.system import start_thread
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
 from tests.fake_claude import InstallClaude
@@ -169,6 +172,41 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
         agent.ask_sync("loop")
     assert ended.wait(PATIENCE)
     assert agent.ask_sync("still there?") == "Here I am."
+
+
+def test_an_interrupt_while_a_question_begins_stops_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: begun.set(), text="begun")
+    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+
+    def start(name: str, work: Callable[[], None]) -> None:
+        start_thread(name, work)
+        assert begun.wait(PATIENCE)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(repl_agent, "start_thread", start)
+    agent = agent_of(desk, code("print('begun')\nwhile True: pass"))
+    with pytest.raises(KeyboardInterrupt):
+        agent.ask_sync("loop")
+    assert ended.wait(PATIENCE)
+
+
+def test_a_stop_in_the_first_moment_of_a_turn_counts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_of(desk, words("Too late."))
+
+    class Turn(Future[str]):
+        def set_running_or_notify_cancel(self) -> bool:
+            running = super().set_running_or_notify_cancel()
+            agent.stop()
+            return running
+
+    monkeypatch.setattr(repl_agent, "Future", Turn)
+    agent.ask_sync("hello")
+    assert desk.agent_states()[-1] == "stopped"
 
 
 def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:

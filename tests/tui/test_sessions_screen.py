@@ -19,6 +19,7 @@ from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
+from mahtab_tui.tui.screens.listing import PAUSE
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
 from tests.tui.editor_app import until, wait_for_screen, write
 from tests.tui.screens_app import ScreensApp
@@ -232,6 +233,21 @@ async def test_secrets_are_masked_in_titles(
     await rename(pilot, "With hunter2")
     await until(pilot, lambda: "With …" in screen.line(screen.rows[0], 60).plain)
     assert "hunter2" not in list_sessions(database())[1].title
+
+
+async def test_preview_stays_while_the_same_record_is_found(pilot: Pilot[int]) -> None:
+    screen, _ = await opened(pilot, current="")
+    before = screen.query_one(PreviewTranscript)
+    await write(pilot, "los")
+    await until(
+        pilot, lambda: shown(screen) == ["3"] and screen.query_one(PreviewTranscript) is not before
+    )
+    await until(pilot, lambda: "rows lost" in read(screen))
+    rows, reading = screen.rows, screen.query_one(PreviewTranscript)
+    await write(pilot, "t")
+    await until(pilot, lambda: screen.rows is not rows)
+    await pilot.pause(3 * PAUSE)
+    assert screen.query_one(PreviewTranscript) is reading
 
 
 async def test_copy_contains_everything_or_stops_before_the_marked_entry(pilot: Pilot[int]) -> None:
