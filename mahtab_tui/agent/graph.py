@@ -1,15 +1,19 @@
 """The graph that answers one question, and its state.
 
-generate -> tools (if it calls any) -> extract_code
-extract_code -> generate (after tools, for uncomputed figures or repeated code) | close | approve
-approve -> execute -> approve (next block) | reflect (if checked) | instruct | generate | close
-instruct -> generate
-reflect -> generate | close
+A reply with code is a step: its blocks run in order, and the model gets their results. A reply
+without code is the answer.
+
+generate -> tools (if it calls any) -> read_reply
+read_reply -> approve (code) | generate (after tools, or to correct the answer) | end
+approve -> execute -> approve (next block) | reflect (if checked) | instruct
+reflect -> instruct | close
+instruct -> generate | close (no more steps)
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
@@ -26,6 +30,17 @@ from mahtab_tui.bus.records import AnswerFigure, Decision
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.nodes import Nodes
+
+DEFAULT_MAX_TURNS = 40
+"""Number of answers with code for a question before the user is asked."""
+SHORT_OUTPUT_CHARS = 400
+"""Maximum length of an output that may be the answer, by the setting `output_answers`."""
+MAX_ALIKE_STEPS = 3
+"""Steps in a row that may fail in the same way, or bring what another step has brought."""
+MAX_FAILED_STEPS = 6
+"""Steps in a row that may fail in any way."""
+
+ReflectionMode = Literal["always", "on_error", "never"]
 
 
 class ReflectionResult(TypedDict):
@@ -58,11 +73,13 @@ class AgentState(TypedDict):
     """Results of the whole turn, with blocks that did not run."""
     turn_count: int
     """Number of answers with code."""
-    next: Literal["approve", "generate", "close", "end"]
+    granted_steps: int
+    """Answers with code that the user has allowed beyond the maximum."""
+    next: Literal["approve", "generate", "end"]
     repeated: bool
-    """Whether an answer contained only code that had already run."""
+    """Whether the last answer only repeated the code that had run last."""
     sent_back: bool
-    """Whether the model was already asked to compute stated figures."""
+    """Whether the model was already asked to correct its answer."""
     figures: tuple[AnswerFigure, ...]
     tool_calls: list[ToolCall]
     tool_count: int
@@ -95,6 +112,7 @@ def create_initial_state(
         decision=None,
         execution_results=[],
         turn_count=0,
+        granted_steps=0,
         next="end",
         repeated=False,
         sent_back=False,
@@ -111,24 +129,57 @@ def step_results(state: AgentState) -> list[ExecutionResult]:
     return [result for result in state["execution_results"] if result["step"] == state["step"]]
 
 
-_SHORT = 400
+def is_stalled(results: Sequence[ExecutionResult]) -> bool:
+    """Tell whether the last steps of a question failed in the same way, brought nothing new, or
+    only failed."""
+    steps = [list(group) for _, group in groupby(results, key=lambda result: result["step"])]
+    recent = steps[-MAX_ALIKE_STEPS:]
+    if len(recent) == MAX_ALIKE_STEPS:
+        if all(_repeats_earlier(step, results) for step in recent):
+            return True
+        failures = {_failure_line(step) for step in recent}
+        if len(failures) == 1 and failures != {""}:
+            return True
+    last_steps = steps[-MAX_FAILED_STEPS:]
+    return len(last_steps) == MAX_FAILED_STEPS and all(map(_failure_line, last_steps))
 
-ReflectionMode = Literal["always", "on_error", "never"]
+
+def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:
+    """Tell whether each block of a step was refused as a repetition, or had run before with the
+    same effect."""
+    first = results.index(step[0])
+    earlier_effects = set(map(_effect, results[:first]))
+    return all(
+        result["status"] == "repeated" or _effect(result) in earlier_effects for result in step
+    )
+
+
+def _effect(result: ExecutionResult) -> tuple[str, str, str]:
+    """Return a block's code, output and changed variables."""
+    return result["code"], result["output"], result.get("variables", "")
+
+
+def _failure_line(step: Sequence[ExecutionResult]) -> str:
+    """Return the last line of a step's error, such as "KeyError: 'price'"; empty without one."""
+    failed_output = next((result["output"] for result in step if result["is_error"]), "")
+    return failed_output.rstrip().rpartition("\n")[2]
+
+
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
-def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
-    return "tools" if state["tool_calls"] else "extract_code"
+def after_generate(state: AgentState) -> Literal["tools", "read_reply"]:
+    return "tools" if state["tool_calls"] else "read_reply"
 
 
-def should_execute(state: AgentState) -> Literal["approve", "generate", "close", "end"]:
-    """Ask for approval of new code; otherwise go where `Nodes.extract_code` says."""
+def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
+    """Ask for approval of code; otherwise go where `Nodes.read_reply` says."""
     return "end" if state["stopped"] else state["next"]
 
 
 def after_execute(
     state: AgentState, nodes: Nodes
-) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
+) -> Literal["approve", "reflect", "instruct", "end"]:
     """Go to the next block; after the last, to a separate check if the settings want one, or to the
     model."""
     if state["stopped"]:
@@ -141,19 +192,36 @@ def after_execute(
     checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
     if checks and (failed or not declined):
         return "reflect"
-    sizes = [len(result["output"].strip()) for result in results]
-    alone = len(results) == 1 and not failed and not declined
-    if nodes.output_answers and alone and 0 < sizes[0] <= _SHORT:
-        return "end"
-    if state["turn_count"] >= nodes.max_turns:
-        return "close"
-    return "instruct" if failed or not declined else "generate"
+    is_single_success = len(results) == 1 and not failed and not declined
+    if nodes.output_answers and is_single_success:
+        output_chars = len(results[0]["output"].strip())
+        if 0 < output_chars <= SHORT_OUTPUT_CHARS:
+            return "end"
+    return "instruct"
 
 
-def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
+def after_reflect(state: AgentState) -> Literal["instruct", "close", "end"]:
     if state["stopped"]:
         return "end"
-    return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
+    return "close" if is_complete(state) else "instruct"
+
+
+def should_continue(
+    state: AgentState, max_turns: int = DEFAULT_MAX_TURNS
+) -> Literal["generate", "close", "end"]:
+    """Go on with the next step, or ask for the last words.
+
+    Args:
+        max_turns: the number of answers with code after which the user must have allowed more.
+    """
+    if state["stopped"]:
+        return "end"
+    has_ended = (
+        is_complete(state)
+        or state["turn_count"] >= max_turns + state["granted_steps"]
+        or is_stalled(state["execution_results"])
+    )
+    return "close" if has_ended else "generate"
 
 
 def is_complete(state: AgentState) -> bool:
@@ -165,7 +233,7 @@ def build_graph(nodes: Nodes) -> ReplGraph:
     for node in (
         nodes.generate,
         nodes.tools,
-        nodes.extract_code,
+        nodes.read_reply,
         nodes.approve,
         nodes.execute,
         nodes.reflect,
@@ -177,13 +245,13 @@ def build_graph(nodes: Nodes) -> ReplGraph:
     onward.update((name, name) for name in graph.nodes)
     graph.add_edge(START, "generate")
     graph.add_conditional_edges("generate", after_generate, onward)
-    graph.add_edge("tools", "extract_code")
-    graph.add_conditional_edges("extract_code", should_execute, onward)
+    graph.add_edge("tools", "read_reply")
+    graph.add_conditional_edges("read_reply", should_execute, onward)
     graph.add_edge("approve", "execute")
     graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), onward)
-    graph.add_edge("instruct", "generate")
+    graph.add_conditional_edges("reflect", after_reflect, onward)
     graph.add_conditional_edges(
-        "reflect", lambda state: should_continue(state, nodes.max_turns), onward
+        "instruct", lambda state: should_continue(state, nodes.max_turns), onward
     )
     graph.add_edge("close", END)
     return graph.compile()

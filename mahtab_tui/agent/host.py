@@ -109,6 +109,14 @@ class AgentHost(ModelHost, Protocol):
     def folder(self) -> str:
         """The working directory of cells; empty if it was deleted."""
 
+    @property
+    def last_cell(self) -> int:
+        """The number of the newest cell, whoever ran it."""
+
+    def confirm_more_steps(self, turn: int, steps: int) -> bool:
+        """Ask the user whether the model may go on after this many steps of a question; False if
+        there is nobody to ask. Sets `cancelled` if the user stops the turn."""
+
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 

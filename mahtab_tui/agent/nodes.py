@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -17,12 +17,16 @@ from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.graph import (
+    DEFAULT_MAX_TURNS,
+    MAX_ALIKE_STEPS,
     AgentState,
     ReflectionMode,
     ReflectionResult,
     ReplGraph,
     build_graph,
     is_complete,
+    is_stalled,
+    should_continue,
     step_results,
 )
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
@@ -39,6 +43,7 @@ from mahtab_tui.agent.tool_calls import (
     binding_arguments,
     call_message,
     calls_as_text,
+    max_output_chars,
     parse_written_calls,
     render_results,
     run_call,
@@ -63,15 +68,15 @@ from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import input_limit, is_on_this_machine
 from mahtab_tui.tools import Toolset
 
-_LIMIT = 4_000
-"""Maximum characters of each code block and output in the prompt."""
+_MAX_CHECKED_CHARS = 4_000
+"""Maximum characters of each code block and output in the prompt of the check."""
 _LAST = 20_000
 """Characters at the end of an answer to search for the judgement."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
     return REFLECTION_PROMPT_TEMPLATE.format(
-        question=question, results=render_results(results, with_code=True, limit=_LIMIT)
+        question=question, results=render_results(results, _MAX_CHECKED_CHARS, with_code=True)
     )
 
 
@@ -168,33 +173,40 @@ class Nodes:
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
-        if state["turn_count"] >= self.max_turns and not is_complete(state):
+        if reason := self._closing_reason(state):
             self._report(writer, state, "max-turns", state["step"])
-            prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
+            prompt = f"{reason} {prompt}"
         messages = _append_text(state["messages"], prompt)
         answer = self._answer(state, messages, writer, self._binding(forbidden=True))
+        if parse_response(answer["current_response"]).code_blocks:
+            *earlier, last = answer["messages"]
+            marked = last.model_copy(update={"content": f"{last.text}\n\n{prompts.CODE_NOT_RUN}"})
+            answer["messages"] = [*earlier, marked]
         return answer | {"code_blocks": []}
 
-    def extract_code(self, state: AgentState) -> Update:
-        """Extract code that has not run yet. An answer with figures that nothing computed is sent
-        back once."""
+    def _is_out_of_steps(self, state: AgentState) -> bool:
+        return state["turn_count"] >= self.max_turns + state["granted_steps"]
+
+    def _closing_reason(self, state: AgentState) -> str:
+        """Return why no more code runs, for the model; empty if the work is complete."""
+        if is_complete(state):
+            return ""
+        if self._is_out_of_steps(state):
+            return prompts.OUT_OF_STEPS.format(steps=state["turn_count"])
+        return prompts.STALLED.format(steps=MAX_ALIKE_STEPS)
+
+    def read_reply(self, state: AgentState) -> Update:
+        """Take the code of a reply. An answer that contradicts its outputs is sent back once."""
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
         blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
-        if not blocks:
-            onward = {"next": "generate"} if state["tool_calls"] else self._send_back(state)
-            return update | onward
-        update["turn_count"] = state["turn_count"] + 1
-        earlier = _earlier_results(state)
-        if any(normalize_code(block) not in earlier for block in blocks):
+        if blocks:
+            update["turn_count"] = state["turn_count"] + 1
             return update | {"code_blocks": blocks, "next": "approve"}
-        failed = any(earlier[normalize_code(block)]["is_error"] for block in blocks)
-        again = failed and not state["repeated"] and update["turn_count"] < self.max_turns
-        instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
-        # Without the repeated answer, because a model that sees it repeats it once more.
-        update["messages"] = _append_text(_without_answer(state["messages"]), instead)
-        return update | {"repeated": True, "next": "generate" if again else "close"}
+        if state["tool_calls"]:
+            return update | {"next": "generate"}
+        return update | self._send_back(state)
 
     def _send_back(self, state: AgentState) -> Update:
         missing = [figure.text for figure in state["figures"] if not figure.found]
@@ -210,13 +222,14 @@ class Nodes:
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         request = make_request(state)
-        if normalize_code(request.code) in _earlier_results(state):
+        if self._repeats_last_run(state, request.code):
             return {"decision": Decision("run")}  # it will not run, see `_run`
-        if not (why := refusal(request.code)):
+        reason = refusal(request.code)
+        if not reason:
             return {"decision": self._session.decide(request)}
         writer(request.record(self._session.party).changed(state="refused"))
-        _warn(writer, f"Code from {self._session.party} was not run. {why}")
-        return {"decision": Decision("refuse", reason=why)}
+        _warn(writer, f"Code from {self._session.party} was not run. {reason}")
+        return {"decision": Decision("refuse", reason=reason)}
 
     def execute(self, state: AgentState) -> Update:
         """Carry out the decision about a block; after the last, the results become a message."""
@@ -234,20 +247,43 @@ class Nodes:
                 note = prompts.not_run_note(later, undone=undone)
                 results.append(_skip_result(state, later, note))
             block = blocks
-        update: Update = {"execution_results": results, "block": block}
+        update: Update = {"execution_results": results, "block": block, "reflection": None}
         update |= {"decision": None, "stopped": stopped}
         if stopped or block == blocks:
-            text = render_results(step_results({**state, "execution_results": results}))
+            of_this_step = step_results({**state, "execution_results": results})
+            text = render_results(of_this_step, max_output_chars(self.token_limit))
             text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
             update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
 
     def instruct(self, state: AgentState) -> Update:
+        """Say how to go on, in one sentence. At the limit of steps, ask the user first."""
+        update: Update = {"repeated": False}
+        if self._is_out_of_steps(state) and not is_stalled(state["execution_results"]):
+            if self._session.confirm_more_steps(state["turn"], state["turn_count"]):
+                update["granted_steps"] = state["granted_steps"] + self.max_turns
+            update["stopped"] = self._session.cancelled.is_set()
+        updated_state = cast(AgentState, {**state, **update})
+        if should_continue(updated_state, self.max_turns) != "generate":
+            return update
+
         results = step_results(state)
+        if all(result["status"] == "repeated" for result in results):
+            # Without the repeated answer, because a small model that sees it repeats it once more.
+            messages = state["messages"][: -len(_last_exchange(state["messages"]))]
+            last_run = _last_run(state["execution_results"])
+            sentence = prompts.after_repetition(
+                state["original_prompt"], failed=last_run is not None and last_run["is_error"]
+            )
+            return update | {"repeated": True, "messages": _append_text(messages, sentence)}
+
         failed = any(result["is_error"] for result in results)
+        declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
+        if state["reflection"] is not None or (declined and not failed):
+            return update  # the note about it says how to go on
         printed = any(result["output"].strip() for result in results)
-        prompt = prompts.next_step(state["original_prompt"], failed=failed, printed=printed)
-        return {"messages": _append_text(state["messages"], prompt)}
+        sentence = prompts.after_step(failed=failed, printed=printed)
+        return update | {"messages": _append_text(state["messages"], sentence)}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
@@ -269,7 +305,7 @@ class Nodes:
                 why = f"failed ({failure})" if failure else "could not be read"
                 _warn(writer, f"The check of the result {why}, so the result counts as complete.")
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
-        if not result["is_complete"] and state["turn_count"] < self.max_turns:
+        if not result["is_complete"]:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
             ).strip()
@@ -419,14 +455,23 @@ class Nodes:
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = make_request(state)
         block = request.block
-        if normalize_code(request.code) in _earlier_results(state):
-            return _skip_result(state, block, prompts.REPEATED, status="repeated")
+        if self._repeats_last_run(state, request.code):
+            return _skip_result(state, block, prompts.AFTER_REPETITION, status="repeated")
         if decision.action == "refuse":
             return _skip_result(state, block, prompts.refused_note(block, decision.reason))
         if decision.action == "skip":
             return _skip_result(state, block, prompts.skipped_note(block, decision.reason))
         code = request.code if decision.code is None else make_encodable(decision.code)
         return self._session.execute(request, code)
+
+    def _repeats_last_run(self, state: AgentState, code: str) -> bool:
+        """Tell whether code is what ran last, for this question and in the session, so that its
+        result would be the same. Tools may have changed files since."""
+        last_run = _last_run(state["execution_results"])
+        if last_run is None or last_run["cell"] != self._session.last_cell:
+            return False
+        calls_tools = any(message.type == "tool" for message in _last_exchange(state["messages"]))
+        return not calls_tools and normalize_code(code) == normalize_code(last_run["code"])
 
     def _report(
         self,
@@ -458,13 +503,15 @@ def _skip_result(
     )
 
 
-def _earlier_results(state: AgentState) -> dict[str, ExecutionResult]:
-    """Return the code that has run for the question, normalized, with its results."""
-    return {
-        normalize_code(result["code"]): result
-        for result in state["execution_results"]
-        if result["cell"] is not None
-    }
+def _last_run(results: Sequence[ExecutionResult]) -> ExecutionResult | None:
+    """Return the result of the block that ran last for a question."""
+    return next((result for result in reversed(results) if result["cell"] is not None), None)
+
+
+def _last_exchange(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """Return the last answer of the model and what follows it."""
+    answers = [index for index, message in enumerate(messages) if message.type == "ai"]
+    return messages[answers[-1] :] if answers else []
 
 
 def normalize_code(code: str) -> str:
@@ -539,7 +586,7 @@ def _warn(writer: StreamWriter, text: str) -> None:
 def create_repl_graph(
     llm: BaseChatModel,
     session: AgentHost,
-    max_turns: int = 5,
+    max_turns: int = DEFAULT_MAX_TURNS,
     *,
     reflection: ReflectionMode = "never",
     reflection_llm: BaseChatModel | None = None,

@@ -14,11 +14,13 @@ from langchain_core.messages import AnyMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import MessageHistory, section_sizes
 from mahtab_tui.agent.graph import (
+    DEFAULT_MAX_TURNS,
     AgentState,
     ReflectionMode,
     ReplGraph,
     build_graph,
     create_initial_state,
+    step_results,
 )
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
@@ -115,7 +117,7 @@ class _Turn:
                     figures=state["figures"],
                 )
                 emit(self._host.log, answer)
-        elif node == "extract_code":
+        elif node == "read_reply":
             for index, code in enumerate(state["code_blocks"], ran):
                 self._callbacks.on_code_block(code, index)
         elif node == "execute":
@@ -163,7 +165,7 @@ class ReplAgent:
         self,
         session: AgentSession | AgentHost,
         model: str | BaseChatModel = DEFAULT_MODEL,
-        max_turns: int = 5,
+        max_turns: int = DEFAULT_MAX_TURNS,
         reflection: ReflectionMode = "never",
         *,
         reflection_llm: BaseChatModel | None = None,
@@ -175,7 +177,7 @@ class ReplAgent:
         output_answers: bool = False,
     ) -> None:
         """session: a `SessionState`, or a host. model: a model or its name (see `get_llm`).
-        max_turns: the maximum number of answers with code per question. reflection: when a separate
+        max_turns: the number of answers with code per question after which the user is asked. reflection: when a separate
         call checks the results. reflection_llm: the model that checks and summarises. skills:
         descriptions by name. history: pairs of "user" or "assistant" and text. max_history: number
         of questions sent in full; earlier ones are summarised. output_answers: whether a short
@@ -364,12 +366,15 @@ class ReplAgent:
             self._history.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
-        response = state["current_response"]
+        reply = parse_response(state["current_response"], ended=state["ended"])
+        if state["stopped"] or not reply.code_blocks:
+            return reply.chat
+        # The last reply has code: by `output_answers`, or because no more code runs.
         outputs = [result["output"].strip() for result in state["execution_results"]]
-        outputs = [output for output in outputs if output]
-        if outputs and not state["stopped"] and parse_response(response).code_blocks:
-            return outputs[-1]
-        return parse_response(response, ended=state["ended"]).chat
+        last_output = next((output for output in reversed(outputs) if output), "")
+        if step_results(state):
+            return last_output
+        return "\n\n".join(part for part in (reply.chat.strip(), last_output) if part)
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of the next question by kind, and the maximum."""

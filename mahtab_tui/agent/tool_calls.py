@@ -24,15 +24,35 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.system import start_thread
 from mahtab_tui.tools import ToolError, Toolset
 
-LIMIT = 12_000
+MAX_TOOL_RESULT_CHARS = 12_000
+MIN_OUTPUT_TOKENS = 2_000
+"""Longest output for a model that reads `SMALL_WINDOW_TOKENS`."""
+MAX_OUTPUT_TOKENS = 8_000
+"""Longest output for a model that reads `LARGE_WINDOW_TOKENS` or more."""
+SMALL_WINDOW_TOKENS = 8_000
+LARGE_WINDOW_TOKENS = 100_000
+CHARS_PER_TOKEN = 4
+
+
+def max_output_chars(window_tokens: int) -> int:
+    """Return how many characters of a block's output a model gets, by what it can read."""
+    if window_tokens < SMALL_WINDOW_TOKENS:
+        return window_tokens // 4 * CHARS_PER_TOKEN
+    share = (window_tokens - SMALL_WINDOW_TOKENS) / (LARGE_WINDOW_TOKENS - SMALL_WINDOW_TOKENS)
+    more_tokens = (MAX_OUTPUT_TOKENS - MIN_OUTPUT_TOKENS) * min(1.0, share)
+    return (MIN_OUTPUT_TOKENS + int(more_tokens)) * CHARS_PER_TOKEN
 
 
 def render_results(
-    results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT
+    results: Sequence[ExecutionResult], max_chars: int, *, with_code: bool = False
 ) -> str:
-    """Format outputs as escaped records. Code is included if the user edited it, or with
-    `with_code`."""
-    return "\n".join(_render_result(result, with_code, limit) for result in results)
+    """Format outputs as escaped records.
+
+    Args:
+        max_chars: characters of each output and each code; the middle of a longer one is left out.
+        with_code: include all code, not only code that the user edited.
+    """
+    return "\n".join(_render_result(result, with_code, max_chars) for result in results)
 
 
 def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
@@ -44,7 +64,9 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
         parts.append(to_xml(AssistantReplIn(code, cell=cell)))
     if ran:
         output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
-        output = shorten(output, limit) or "(nothing was printed)"
+        if len(output) > limit:
+            output = shorten(output, limit, prompts.see_whole_output(cell))
+        output = output or "(nothing was printed)"
         if made := result.get("variables"):
             output = f"{output}\n\n{escape_for_model(made)}"
         parts.append(to_xml(AssistantReplOut(output, cell=cell, status=result["status"])))
@@ -253,6 +275,6 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            return ToolOutcome(state, shorten(escape_for_model(text), LIMIT))
+            return ToolOutcome(state, shorten(escape_for_model(text), MAX_TOOL_RESULT_CHARS))
     left.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)

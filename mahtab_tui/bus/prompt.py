@@ -228,11 +228,18 @@ class PromptHandler(logging.Handler):
         self.release()
 
 
-def shorten(text: str, limit: int) -> str:
+def shorten(text: str, limit: int, advice: str = "") -> str:
+    """Leave out the middle of a text that has more than `limit` characters.
+
+    Args:
+        advice: the end of the note about it, such as how to see the whole text.
+    """
     if len(text) <= limit:
         return text
-    head, tail = limit * 2 // 3, limit - limit * 2 // 3
-    return f"{text[:head]}\n[… {len(text) - limit:,} characters left out …]\n{text[len(text) - tail :]}"
+    head_chars = limit * 2 // 3
+    tail_start = len(text) - (limit - head_chars)
+    note = f"[… {len(text) - limit:,} characters left out{advice} …]"
+    return f"{text[:head_chars]}\n{note}\n{text[tail_start:]}"
 
 
 def _earlier(count: int) -> str:

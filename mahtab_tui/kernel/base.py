@@ -277,9 +277,6 @@ class Provenance:
 
 OnOutput = Callable[[OutputKind, str], None]
 
-OUTPUT_LIMIT = 10_000
-"""Characters that a cell of the model may print before it is stopped."""
-
 
 class KernelState(StrEnum):
     STARTING = "starting"
@@ -300,7 +297,6 @@ class CellListener(NamedTuple):
 
     cell: int
     on_output: OnOutput
-    limit: int | None
     on_display: OnDisplay | None
 
 
@@ -490,16 +486,15 @@ class Kernel(Protocol):
         *,
         cell: int,
         on_output: OnOutput,
-        limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
         """Run a cell, and wait for its end. Nothing that the cell does raises here, not even the
-        kernel's death. limit: characters of output after which the cell is stopped. nested: run it
-        while the cell that called the host waits. on_display: called before `on_output` gets the
-        display's text. lock: run it in a locked fork, which can only read and compute."""
-        return self._run_cell(code, CellListener(cell, on_output, limit, on_display), nested, lock)
+        kernel's death. nested: run it while the cell that called the host waits. on_display: called
+        before `on_output` gets the display's text. lock: run it in a locked fork, which can only
+        read and compute."""
+        return self._run_cell(code, CellListener(cell, on_output, on_display), nested, lock)
 
     def _run_cell(
         self, code: str, listener: CellListener, nested: bool, lock: Lock | None

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, cast, get_args
 
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
@@ -30,7 +29,7 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.requests import CellEnd
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.capture import OutputLimitError, omission
+from mahtab_tui.worker.capture import omission
 
 MOST = 8
 
@@ -273,15 +272,12 @@ class RunningCell:
         self,
         cell: int,
         on_output: OnOutput | None,
-        limit: int | None,
         on_display: OnDisplay | None = None,
     ) -> None:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
         """A token expected at its end; empty for a cell started by an earlier host."""
-        self.over_limit = False
-        """Whether more was printed by a child process or C code than the cell may print."""
         self.interrupting = False
         self._on_output = on_output
         self._on_display = on_display
@@ -289,16 +285,11 @@ class RunningCell:
         self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
         self._room = DISPLAYED
-        self.limit = self._left = limit
         self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
 
     def add_output(self, text: str) -> None:
-        if self._left is not None:
-            self.over_limit = self.over_limit or len(text) > self._left
-            text = text[: self._left]
-            self._left -= len(text)
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
@@ -326,13 +317,7 @@ class RunningCell:
         return time.monotonic() - self._start
 
     def done(self, done: CellEnd) -> None:
-        pieces = done.pieces
-        # The cell may have ended before its interrupt arrived, for example if a child process was
-        # interrupted first.
-        if self.over_limit and done.status is not Status.ERROR:
-            error = f"{OutputLimitError.__name__}: {OutputLimitError(self.limit or 0)}\n"
-            pieces, done = (("traceback", error),), replace(done, status=Status.ERROR, frames=())
-        for kind, text in pieces:
+        for kind, text in done.pieces:
             self._add(kind, text)
         frames = tuple(TracebackFrame(*fields) for fields in done.frames)
         self._finish(done.status, done.duration, done.changes, frames=frames, needs=done.needs)

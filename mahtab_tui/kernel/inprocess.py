@@ -36,7 +36,6 @@ from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, Ho
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
-from mahtab_tui.worker.capture import LimitedOutput
 from mahtab_tui.worker.control import (
     HostCalls,
     Interrupts,
@@ -44,7 +43,7 @@ from mahtab_tui.worker.control import (
     python_version,
     working_directory,
 )
-from mahtab_tui.worker.environment import CellStreams, Console, Replacement
+from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import Executor
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.undo.history import UndoHistory
@@ -127,11 +126,9 @@ class InProcessEnvironment:
         self._replacements = replacements
         self._thread = threading.get_ident()
 
-    def enter(self, limit: int | None) -> CellStreams:
-        limited = None if limit is None else LimitedOutput(self._output, limit)
-        mine: Any = limited or self._output
+    def enter(self) -> list[Replacement]:
         streams = [
-            Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
+            Replacement(sys, name, ThreadOutput(self._thread, self._output, getattr(sys, name)))
             for name in ("stdout", "stderr")
         ]
         before = []
@@ -139,10 +136,10 @@ class InProcessEnvironment:
             if hasattr(module, name):
                 before.append(Replacement(module, name, getattr(module, name)))
             setattr(module, name, value)
-        return CellStreams(before, limited)
+        return before
 
-    def leave(self, stage: CellStreams, nested: bool) -> None:
-        for replacement in stage.before:
+    def leave(self, streams_before: list[Replacement], nested: bool) -> None:
+        for replacement in streams_before:
             setattr(*replacement)
         self._output.drain()
 
@@ -199,8 +196,8 @@ class InProcessKernel(Kernel):
         self, code: str, listener: CellListener, nested: bool, lock: Lock | None
     ) -> CellResult:
         self._refuse_lock(lock)
-        running = RunningCell(*listener._replace(limit=None))
-        frame = {"op": "execute", "code": code, "limit": listener.limit, "running": running}
+        running = RunningCell(*listener)
+        frame = {"op": "execute", "code": code, "running": running}
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
@@ -314,7 +311,7 @@ class InProcessKernel(Kernel):
         start = time.perf_counter()
         with self._lock:
             self._cells.append(running)
-        outcome = self._executor.run(running.cell, frame["code"], frame["limit"], refusal)
+        outcome = self._executor.run(running.cell, frame["code"], refusal)
         while not running.result.done():
             try:
                 self._finish(running, outcome._asdict(), time.perf_counter() - start)

@@ -304,7 +304,7 @@ class ProcessKernel(Kernel):
         if self._undo_limits["steps"]:
             worker.send("undo_limits", **self._undo_limits)
         if startup:
-            result = worker.execute(startup, RunningCell(0, lambda kind, text: None, None))
+            result = worker.execute(startup, RunningCell(0, lambda kind, text: None))
             if result.output and result.status is Status.OK:
                 self._host.background_output(result.output)
             if result.status in (Status.DIED, Status.KILLED):

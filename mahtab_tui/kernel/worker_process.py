@@ -137,7 +137,7 @@ class WorkerProcess:
         """Raises any exception of the cell's listener, and `KernelError` for code too large to
         send."""
         running.seal = os.urandom(16).hex()
-        frame = {"op": "execute", "cell": running.cell, "code": code, "limit": running.limit}
+        frame = {"op": "execute", "cell": running.cell, "code": code}
         over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
             data = encode({**frame, "nested": nested, "lock": lock, "seal": running.seal})
@@ -208,7 +208,7 @@ class WorkerProcess:
         cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> RestoredFile:
-        self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
+        self._restoring = RunningCell(_RESTORING, lambda kind, text: None)
         try:
             return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
         finally:
@@ -385,8 +385,6 @@ class WorkerProcess:
         cell = self._cells.innermost()
         if cell is not None:
             cell.add_output(text)
-            if cell.over_limit:
-                self.interrupt()
         elif not self._ready.done():
             self._early.append(text)
         else:
@@ -404,7 +402,7 @@ class WorkerProcess:
         """Replay the events from before this host attached, with the output of that time."""
         backlog = checked(EventBacklog, message)
         cells = {
-            event["begin"]: RunningCell(event["begin"], None, event["limit"])
+            event["begin"]: RunningCell(event["begin"], None)
             for event in backlog.events
             if "begin" in event
         }

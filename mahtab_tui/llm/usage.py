@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -292,6 +292,11 @@ class Spending:
     def name_question(self, turn: int, words: str) -> None:
         with self._lock:
             self._names[turn] = one_line(words[: _NAMES[-1]]).strip()
+
+    def question(self, turn: int) -> UsageStats:
+        """Return what a question has used so far."""
+        with self._lock:
+            return replace(self._parts.get(turn, UsageStats()))
 
     def fold(self, used: Usage) -> None:
         with self._lock:

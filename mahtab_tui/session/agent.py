@@ -20,6 +20,7 @@ from mahtab_tui.agent.host import (
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
     Agent,
+    Approval,
     AssistantChat,
     Decision,
     Hide,
@@ -35,7 +36,7 @@ from mahtab_tui.bus.records import (
     warn,
 )
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, CellResult, KernelError, Lock, Status
+from mahtab_tui.kernel.base import CellResult, KernelError, Lock, Status
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
@@ -121,6 +122,10 @@ class SessionAgent:
     @property
     def party(self) -> str:
         return self.info.party
+
+    @property
+    def last_cell(self) -> int:
+        return self._parts.cells.last
 
     def new_turn(self) -> int:
         self.last = next(self._numbers)
@@ -316,7 +321,6 @@ class SessionAgent:
             code,
             origin="assistant",
             party=self.party,
-            limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
             is_cancelled=self.cancelled.is_set,
             allowed=self._allowed_private,
@@ -357,6 +361,30 @@ class SessionAgent:
         finally:
             self._open_request = None
         return self._apply_all(decision or Decision("stop"))
+
+    def confirm_more_steps(self, turn: int, steps: int) -> bool:
+        used = self.spending.question(turn)
+        figures = f"{steps:,} {'step' if steps == 1 else 'steps'}, {used.input_tokens + used.output_tokens:,} tokens"
+        if used.cost:
+            figures += f", ${used.cost:.2f}"
+        if not self._parts.frontend.can_ask:
+            warn(self.log, f"The question reached its limit: {figures} (max_turns).")
+            return False
+        request = f"{turn}.steps-{steps}"
+        asked = Approval(
+            f"# Go on with this question? So far: {figures}",
+            request=request,
+            party=self.party,
+            is_code=False,
+        )
+        self._open_request = request
+        try:
+            decision = ask_approval(self.log, self.approvals, asked, self.cancelled.is_set)
+        finally:
+            self._open_request = None
+        if decision is None or decision.action == "stop":
+            self.cancelled.set()
+        return decision is not None and decision.action in ("run", "all")
 
     def _apply_all(self, decision: Decision) -> Decision:
         if decision.action == "all":

@@ -30,7 +30,7 @@ from mahtab_tui.bus.records import (
     UserChat,
     get_record,
 )
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Restoration, Status
+from mahtab_tui.kernel.base import Kernel, Restoration, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.usage import UsageStats
@@ -103,7 +103,7 @@ class SessionState(BaseModel):
             session.close(keep_kernel=not self._owns_kernel)
 
     def run_code(self, code: str) -> tuple[str, bool]:
-        result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
+        result = self._open().cells.run(code)
         return result.output or result.detail, result.status is not Status.OK
 
     def undo(self, cell: int | None = None) -> Restoration:

@@ -87,6 +87,31 @@ REMEMBERED = 1_000
 
 FinishedCell = tuple[ReplIn, Status]
 
+MAX_REMEMBERED_CHARS = 50_000_000
+"""Characters of output to remember for `_out()`."""
+
+
+class RememberedOutputs:
+    """What the newest cells of this session printed, by cell number. Any thread may use it."""
+
+    def __init__(self, max_chars: int = MAX_REMEMBERED_CHARS) -> None:
+        self._max_chars = max_chars
+        self._lock = threading.Lock()
+        self._outputs: dict[int, str] = {}
+        self._chars = 0
+
+    def add(self, cell: int, output: str) -> None:
+        with self._lock:
+            self._outputs[cell] = output
+            self._chars += len(output)
+            while self._chars > self._max_chars and len(self._outputs) > 1:
+                oldest_cell = next(iter(self._outputs))
+                self._chars -= len(self._outputs.pop(oldest_cell))
+
+    def get(self, cell: int) -> str | None:
+        with self._lock:
+            return self._outputs.get(cell)
+
 
 class Cells:
     """Numbers and runs all cells of a session."""
@@ -111,6 +136,7 @@ class Cells:
         """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
         of others do not start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
+        self.outputs = RememberedOutputs()
         self.provenance = Provenance()
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
@@ -153,7 +179,6 @@ class Cells:
         *,
         origin: Origin = "user",
         party: str = YOU,
-        limit: int | None = None,
         nested: bool = False,
         bounded: BoundedCell | None = None,
         on_begin: Callable[[int], None] = lambda cell: None,
@@ -180,7 +205,6 @@ class Cells:
                 code,
                 cell=cell,
                 on_output=on_output,
-                limit=limit,
                 nested=nested,
                 on_display=on_display,
                 lock=lock,
@@ -259,6 +283,7 @@ class Cells:
         if result is None:
             return None
         self.finished.append((started, result.status))
+        self.outputs.add(cell, result.output)
         ended = output_records(started)[1](
             result.output,
             **{**output_attrs(started), "party": party},

@@ -212,6 +212,14 @@ def startup_code(*, remote: bool = False) -> str:
     return f"exec(compile({source}, {name!r}, 'exec'))"
 
 
+OUTPUT_FUNCTION = HostFunction(
+    name="_out",
+    called="cell_output",
+    parameters=(("cell", "int", None),),
+    doc="Return all that a cell printed, as text, by the cell's number.",
+)
+
+
 class SessionKernelHost:
     """The `kernel.base.KernelHost` of a session."""
 
@@ -251,7 +259,7 @@ class SessionKernelHost:
         emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
     def functions(self) -> Sequence[HostFunction]:
-        return self._parts.knowledge.toolset.functions()
+        return [*self._parts.knowledge.toolset.functions(), OUTPUT_FUNCTION]
 
     def servers(self) -> Sequence[HostServer]:
         return () if self._parts.servers is None else self._parts.servers.servers()
@@ -265,6 +273,8 @@ class SessionKernelHost:
                 return self._mark_private(str(args["name"]), bool(args["on"]))
             case "ask":
                 return self._ask_model(str(args["prompt"]))
+            case "cell_output":
+                return self._cell_output(args["cell"])
             case "usage":
                 return parts.spending.table()
             case "rlm":
@@ -307,6 +317,18 @@ class SessionKernelHost:
         for called, cancelled in list(self._tool_calls):
             if called == name:
                 cancelled.set()
+
+    def _cell_output(self, cell: object) -> str:
+        if not isinstance(cell, int):
+            raise RuntimeError("_out() takes the number of a cell, as in _out(7).")
+        if self._parts.private.is_private_cell(cell):
+            self._refuse_foreign_code(
+                f"read the output of cell {cell}, which used a private variable"
+            )
+        output = self._cells.outputs.get(cell)
+        if output is None:
+            raise RuntimeError(f"The output of cell {cell} is not remembered.")
+        return output
 
     def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
         waiting = name, threading.Event()

@@ -160,7 +160,10 @@ class Settings(BaseSettings):
         description="Whether a short output of a single block ends the question, which saves a call",
     )
     max_turns: int = Field(
-        5, ge=1, le=100, description="How often the model may run code for one question"
+        40,
+        ge=1,
+        le=1_000,
+        description="Steps with code of one question after which you are asked whether to go on",
     )
     base_url: str | None = Field(
         None,

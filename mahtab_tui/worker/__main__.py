@@ -141,15 +141,15 @@ class Worker:
         start = time.perf_counter()
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
-        cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
+        cell, code, needs = frame["cell"], frame["code"], ""
         self._unsaved = True
         if lock := frame.get("lock"):
             run_locked = own_module("locked").run_locked
             parts = self._executor, self.environment, self._calls
-            run, keep = partial(run_locked, *parts, cell, code, limit), lock == "keep"
+            run, keep = partial(run_locked, *parts, cell, code), lock == "keep"
             outcome, needs = self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
         else:
-            outcome = self._executor.run(cell, code, limit, refusal)
+            outcome = self._executor.run(cell, code, refusal)
         self._open.discard(cell)
         reply = {
             "cell": cell,

@@ -10,7 +10,6 @@ import weakref
 from contextlib import nullcontext
 from typing import Any, Callable, NamedTuple
 
-from .capture import LimitedOutput, OutputLimitError
 from .control import Host
 from .objects import MISSING, class_dict, find_in_class, get_if_loaded, is_class
 from .stdlib import late_import
@@ -131,10 +130,6 @@ def show(shown: Display) -> None:
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
-    # The text counts as output, so that a model's cell is stopped if there is too much.
-    out: Any = sys.stdout
-    if isinstance(out, LimitedOutput) and len(out.take(shown.text)) < len(shown.text):
-        raise OutputLimitError(out.limit)
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
-from .capture import ErrorStream, LimitedOutput, flush, open_stdout
+from .capture import ErrorStream, flush, open_stdout
 from .control import Host, Interrupts
 from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
@@ -195,11 +195,6 @@ _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 _DEEP_ENOUGH = 400
 
 
-class CellStreams(NamedTuple):
-    before: Any
-    limited: LimitedOutput | None
-
-
 class CellEnvironment:
     """Redirects streams, builtins and signals. Create it after our names are in builtins."""
 
@@ -240,16 +235,13 @@ class CellEnvironment:
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
 
-    def enter(self, limit: int | None) -> CellStreams:
-        before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
-        limited = None
-        sys.stdout, sys.stderr = self._out, self._err
-        if limit is not None:
-            limited = LimitedOutput(self._out, limit)
-            sys.stdout, sys.stderr = limited, LimitedOutput(self._err, limit, sharing=limited)
-        return CellStreams(before, limited)
+    def enter(self) -> tuple[TextIO | None, TextIO | None]:
+        streams_before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
+        sys.stdout = self._out
+        sys.stderr = self._err
+        return streams_before
 
-    def leave(self, stage: CellStreams, nested: bool) -> None:
+    def leave(self, streams_before: tuple[TextIO | None, TextIO | None], nested: bool) -> None:
         # First, because the code below needs builtins that the cell may have removed.
         self.repair_builtins()
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
@@ -261,7 +253,7 @@ class CellEnvironment:
                 os.dup2(self._pipe, fd)
         self.flush()
         if nested:
-            sys.stdout, sys.stderr = stage.before
+            sys.stdout, sys.stderr = streams_before
             return
         if sys.gettrace() is not None:
             sys.settrace(None)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 from . import magics
 from .awaiting import EventLoop
-from .capture import LimitedOutput, OutputLimitError, shorten
+from .capture import shorten
 from .compiling import CO_COROUTINE, FUTURES, NotCompiledError, cache_source, compile_parts
 from .control import Interrupts
-from .environment import CellExit, CellStreams
+from .environment import CellExit
 from .stdlib import own_module
 from .text_tools import forget_short_texts, text_form
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
@@ -97,10 +97,10 @@ class Report(NamedTuple):
 
 
 class Environment(Protocol):
-    def enter(self, limit: int | None) -> CellStreams:
-        """Redirect the streams; returns the argument for `leave`."""
+    def enter(self) -> Any:
+        """Redirect the streams; returns those before, for `leave`."""
 
-    def leave(self, stage: CellStreams, nested: bool) -> None: ...
+    def leave(self, streams_before: Any, nested: bool) -> None: ...
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process if it is a child process forked by the cell."""
@@ -136,12 +136,12 @@ class Executor:
         self._cells: list[_RunningCell] = []
         self.depth = 0
 
-    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
+    def run(self, cell: int, source: str, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises."""
         if refused := self._refuse(refusal):
             return refused
         try:
-            return self._run_in_environment(cell, source, limit)
+            return self._run_in_environment(cell, source)
         except BaseException as error:  # the kernel survives anything that the cell broke
             return _failed(describe_safely(error).text)
 
@@ -179,16 +179,16 @@ class Executor:
         pieces = [*outcome.pieces, *([("stdout", note)] if note else [])]
         return outcome._replace(pieces=pieces, changes=self._end()), report.needs
 
-    def _run_in_environment(self, cell: int, source: str, limit: int | None) -> Outcome:
+    def _run_in_environment(self, cell: int, source: str) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
         frames: list[TracebackFrame] = []
-        stage = self._environment.enter(limit)
+        streams_before = self._environment.enter()
         self.attribution.begin(cell)
         try:
             with self.loop.current(), self._interrupts.allowed(cell):
-                self._run(cell, source, pieces, stage.limited)
+                self._run(cell, source, pieces)
                 if "matplotlib.pyplot" in sys.modules:
                     own_module("displays").show_all()
             self._environment.leave_child(None)
@@ -202,7 +202,7 @@ class Executor:
                 if len(traceback.text) > MAX_SHOWN:  # in a shortened text, the rows are different
                     frames = [frame._replace(row=0) for frame in frames]
         finally:
-            self._environment.leave(stage, nested=self.depth > 1)
+            self._environment.leave(streams_before, nested=self.depth > 1)
             self.attribution.end()
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
@@ -211,9 +211,7 @@ class Executor:
         shown = [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces]
         return Outcome(status, shown, changes, frames)
 
-    def _run(
-        self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None
-    ) -> None:
+    def _run(self, cell: int, source: str, pieces: list[Piece]) -> None:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
@@ -232,12 +230,8 @@ class Executor:
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
             return
-        text = self._represent(cell, value)
-        part = text if output is None else output.take(text)
-        if part:
-            pieces.append(("value", part))
-        if output is not None and len(part) < len(text):
-            raise OutputLimitError(output.limit)
+        if text := self._represent(cell, value):
+            pieces.append(("value", text))
 
     def _compile(self, source: str, filename: str) -> Compiled:
         flags = self._flags

@@ -73,7 +73,6 @@ def run_locked(
     calls: HostCalls,
     cell: int,
     source: str,
-    limit: int | None,
 ) -> Report:
     """Run a cell in a locked fork, on the main thread. Nothing of it remains after
     `KeyboardInterrupt`."""
@@ -90,7 +89,7 @@ def run_locked(
         return _stopped(f"could not be forked ({error.strerror})")
     if pid == 0:
         child = _Child(executor, environment, calls, theirs.fileno())
-        child.run(parent, into, readable, (cell, source, limit))
+        child.run(parent, into, readable, (cell, source))
     theirs.close()
     os.close(into)
     try:

@@ -200,7 +200,7 @@ class EventBacklog:
             if not self._open:
                 self.state.set_cell(frame["cell"], at)
             self._open.append(frame["cell"])
-            self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
+            self._events.append({"begin": frame["cell"], "at": at})
 
     def record(self, frame: Frame) -> None:
         with self._lock:

@@ -142,7 +142,7 @@ def test_should_execute() -> None:
     [
         (False, 1, False, "generate"),
         (True, 1, False, "close"),
-        (False, 5, False, "close"),
+        (False, 40, False, "close"),
         (False, 1, True, "end"),
     ],
 )
@@ -218,7 +218,7 @@ def test_one_block_of_several_is_skipped(desk: Desk) -> None:
 
 def test_user_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
     desk.decide(*[Decision("skip")] * 2)
-    last = words("I give up.", match="used all . runs")
+    last = words("I give up.", match="used all . steps")
     state = desk.run(code("a = 1"), code("a = 2"), last, max_turns=2)
     assert state["current_response"] == "I give up."
 

@@ -260,8 +260,6 @@ class Conversation:
                 self._requests.on_reply(checked(dict[str, Any], frame))
         elif cell is not None and parent == cell.request:
             cell.add_message(kind, content)
-            if cell.running.over_limit and not cell.running.interrupting:
-                self.interrupt()
         elif kind == "stream" and parent in self._ours:
             self._host.background_output(str(content.get("text", "")))
 

@@ -158,9 +158,7 @@ class JupyterKernel(Kernel):
         if conversation is None or not startup:
             return ""
         with self._turn:
-            result = conversation.run(
-                startup, RunningCell(0, lambda kind, text: None, None), quiet=True
-            )
+            result = conversation.run(startup, RunningCell(0, lambda kind, text: None), quiet=True)
         if result.status is Status.OK:
             if result.output:
                 self._host.background_output(result.output)
