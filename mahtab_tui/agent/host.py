@@ -117,6 +117,9 @@ class AgentHost(ModelHost, Protocol):
         """Ask the user whether the model may go on after this many steps of a question; False if
         there is nobody to ask. Sets `cancelled` if the user stops the turn."""
 
+    def take_added_words(self, turn: int) -> Sequence[str]:
+        """Return what the user has sent since the last step for the question that runs."""
+
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 

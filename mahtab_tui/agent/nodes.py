@@ -128,13 +128,18 @@ class Nodes:
     """Models whose services rejected tools and pictures."""
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Ask the model; a repeated answer is requested again with a higher temperature."""
+        """Ask the model; a repeated answer is requested again with a higher temperature. From the
+        second step on, it also gets what the user has added meanwhile."""
+        messages = state["messages"]
+        if state["step"] >= 0:
+            for words in self._session.take_added_words(state["turn"]):
+                messages = _append_text(messages, prompts.ADDED_WORDS.format(words=words))
         # Tools are listed even when they may no longer be called, because they are at the start of
         # the prompt.
         options = self._binding(forbidden=state["tool_count"] >= MOST_CALLS)
         if state["repeated"] and "temperature" in type(self.llm).model_fields:
             options |= {"temperature": _RETRY_TEMPERATURE}
-        return self._answer(state, state["messages"], writer, options)
+        return self._answer(state, messages, writer, options)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
-from mahtab_tui.bus.output import LOCATION, OutputBuffer
+from mahtab_tui.bus.output import LOCATION, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.terminal_screen import collapse
@@ -95,6 +95,8 @@ class Cell(Entry):
     """None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
+    step: int | None = None
+    """The step of its question, from 0."""
     number: int | None = None
     """None if it has not run."""
     started: float | None = None
@@ -124,6 +126,12 @@ class Cell(Entry):
     @property
     def plain_text(self) -> str:
         return visible(self.code.strip("\n"))
+
+    @property
+    def has_picture(self) -> bool:
+        return any(
+            isinstance(line, DisplayLine) and line.mime.startswith("image/") for line in self.output
+        )
 
     @property
     def own_frame(self) -> int:
@@ -282,6 +290,7 @@ class Conversation:
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
         cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.position
+        cell.step = record.step
         self._last_cell = cell
         if record.cell is not None:
             cell.key = record.entry_name

@@ -678,6 +678,8 @@ class QueueItem(NamedTuple):
     code: str
     mode: Word
     party: Word = ""
+    joins: bool = False
+    """Whether the running question gets it at its next step."""
 
 
 class Queue(Record, tag="queue", in_store=False):

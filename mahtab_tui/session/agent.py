@@ -362,6 +362,16 @@ class SessionAgent:
             self._open_request = None
         return self._apply_all(decision or Decision("stop"))
 
+    def take_added_words(self, turn: int) -> list[str]:
+        added = []
+        for item in self._parts.inbox.take_joining():
+            words = make_encodable(self.secrets.mask(item.text))
+            emit(self.log, UserChat(words, turn=turn))
+            self._attach(words, turn)
+            attached = render_context("", self._attached.pop(turn, ""))
+            added.append(f"{attached}\n\n{words}".lstrip())
+        return added
+
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
         used = self.spending.question(turn)
         figures = f"{steps:,} {'step' if steps == 1 else 'steps'}, {used.input_tokens + used.output_tokens:,} tokens"

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.tools import Toolset
 
+MAX_OUTPUT_CHARS = 10_000
+"""Characters of output that `execute_code` returns."""
 ACTIVITY = 1_000
 """Number of cell records to keep."""
 _LONGEST = 64_000
@@ -104,7 +106,8 @@ class SessionState(BaseModel):
 
     def run_code(self, code: str) -> tuple[str, bool]:
         result = self._open().cells.run(code)
-        return result.output or result.detail, result.status is not Status.OK
+        output = shorten(result.output or result.detail, MAX_OUTPUT_CHARS)
+        return output, result.status is not Status.OK
 
     def undo(self, cell: int | None = None) -> Restoration:
         """Restore the namespace to the state before a cell; without one, before what ran last.
@@ -171,5 +174,5 @@ class _Listener(logging.Handler):
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
     """Run a cell in a session's namespace; returns its output, with value or traceback, and whether
-    it failed. After 10,000 characters of output, the cell stops with an error."""
+    it failed. The middle of an output of more than 10,000 characters is left out."""
     return session.run_code(code)

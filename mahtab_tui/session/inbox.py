@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import StoreError
@@ -64,6 +64,8 @@ class Item:
     text: str
     party: str = ""
     """The agent that sent it; empty for the user."""
+    joins: bool = False
+    """Whether the running question gets it at its next step."""
     work: Callable[[], None] | None = field(default=None, compare=False)
     """Serves the input; None if the session serves it."""
     withdrawn: Callable[[], None] | None = field(default=None, compare=False)
@@ -83,12 +85,32 @@ class Inbox:
         self._closed = False
         self._reported: list[Item] = []
 
-    def put(self, mode: Mode, text: str) -> int:
-        """Add an input of the user; returns its id."""
+    def put(self, mode: Mode, text: str, *, joins: bool = False) -> int:
+        """Add an input of the user; returns its id.
+
+        Args:
+            joins: whether a question that runs meanwhile gets it at its next step.
+        """
         with self._changed:
-            item = Item(next(self._numbers), mode, text)
+            item = Item(next(self._numbers), mode, text, joins=joins)
             self._insert(item)
         return item.id
+
+    def set_joins(self, item_id: int, joins: bool) -> None:
+        """Choose whether a waiting question joins the running one, or follows it."""
+        with self._changed:
+            self._items = [
+                replace(item, joins=joins) if item.id == item_id else item for item in self._items
+            ]
+            self._report()
+
+    def take_joining(self) -> list[Item]:
+        """Remove and return the questions that join the running one."""
+        with self._changed:
+            joining = [item for item in self._items if item.joins]
+            self._items = [item for item in self._items if not item.joins]
+            self._report()
+        return joining
 
     def put_cells(
         self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
@@ -105,7 +127,7 @@ class Inbox:
     ) -> tuple[int, int]:
         """Add a cell of an agent; returns its id and the number of cells before it."""
         with self._changed:
-            item = Item(next(self._numbers), "python", text, party, work, withdrawn)
+            item = Item(next(self._numbers), "python", text, party, work=work, withdrawn=withdrawn)
             modes = [*self._serving, *(each.mode for each in self._items)]
             self._insert(item)
         return item.id, modes.count("python")
@@ -156,5 +178,7 @@ class Inbox:
         waiting = [item for item in self._items if item.mode in self._serving]
         if waiting != self._reported:
             self._reported = waiting
-            items = (QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)
+            items = (
+                QueueItem(item.id, item.text, item.mode, item.party, item.joins) for item in waiting
+            )
             emit(self._log, Queue(items=tuple(items)))

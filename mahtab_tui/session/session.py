@@ -161,9 +161,13 @@ class Session(Parts):
             self.notebook.end()
         close_logging(self.log)
 
-    def submit(self, mode: Mode, text: str) -> int:
-        """Queue a cell or a question; returns its id."""
-        return self.inbox.put(mode, text)
+    def submit(self, mode: Mode, text: str, *, joins: bool = False) -> int:
+        """Queue a cell or a question; returns its id.
+
+        Args:
+            joins: whether a question that runs meanwhile gets it at its next step.
+        """
+        return self.inbox.put(mode, text, joins=joins)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the conversation with

@@ -318,7 +318,7 @@ class MahtabApp(TerminalApp[int]):
                 number = int(replaces.removeprefix("place "))
                 run_notebook(self, self.session, lambda notebook: notebook.run(number, text))
             elif not replaces or in_notebook:
-                self.session.submit(mode, text)
+                self.session.submit(mode, text, joins=mode == "ask")
             self.panes.transcript.action_scroll_end()
         self._report_history()
 
@@ -370,6 +370,9 @@ class MahtabApp(TerminalApp[int]):
         item = self.session.inbox.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
+
+    def on_queue_row_when_chosen(self, message: QueueRow.WhenChosen) -> None:
+        self.session.inbox.set_joins(message.item_id, message.joins)
 
     def on_action_menu_typed(self, message: ActionMenu.Typed) -> None:
         self.panes.focus_code()

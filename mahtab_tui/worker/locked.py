@@ -291,9 +291,7 @@ class _Child:
         self._wants: dict[str, None] = {}
         self._loaded = frozenset(sys.modules)
 
-    def run(
-        self, parent: int, output: int, readable: list[str], job: tuple[int, str, int | None]
-    ) -> NoReturn:
+    def run(self, parent: int, output: int, readable: list[str], job: tuple[int, str]) -> NoReturn:
         try:
             read_only.leave_parent(parent)
             nothing = os.open(os.devnull, os.O_RDONLY)

@@ -53,9 +53,9 @@ class Screen:
         self.printed: list[str] = []
         self.displays: list[Display] = []
 
-    def run(self, cell: int, code: str, limit: int | None = None) -> CellResult:
+    def run(self, cell: int, code: str) -> CellResult:
         result = self.kernel.execute(
-            code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit
+            code, cell=cell, on_output=self._output, on_display=self.displays.append
         )
         self.kernel.acknowledge(cell)
         return result

@@ -87,15 +87,14 @@ class Cells:
         self.host = host
         self.number = 0
 
-    def run(self, code: str, limit: int | None = None, nested: bool = False) -> CellResult:
-        return self.run_until("", lambda: None, code, limit, nested)
+    def run(self, code: str, nested: bool = False) -> CellResult:
+        return self.run_until("", lambda: None, code, nested)
 
     def run_until(
         self,
         wanted: str,
         then: Callable[[], object],
         code: str,
-        limit: int | None = None,
         nested: bool = False,
     ) -> CellResult:
         self.number += 1
@@ -107,9 +106,7 @@ class Cells:
             if wanted and not before and wanted in "".join(seen):
                 then()
 
-        result = self.kernel.execute(
-            code, cell=self.number, on_output=on_output, limit=limit, nested=nested
-        )
+        result = self.kernel.execute(code, cell=self.number, on_output=on_output, nested=nested)
         assert "".join(seen) == result.output or result.detail or result.rewritten
         return result
 

@@ -151,12 +151,6 @@ def test_host_call_can_be_interrupted(cells: Cells) -> None:
     assert cells.run("shout('x')").status is Status.INTERRUPTED
 
 
-def test_output_above_the_limit_stops_a_cell(cells: Cells) -> None:
-    result = cells.run("while True: print('x' * 100)", limit=1_000)
-    assert result.status is Status.ERROR
-    assert "OutputLimitError" in result.output
-
-
 def test_working_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
     cells.run(f"import os; os.chdir({str(tmp_path)!r})")
     assert cells.kernel.info().cwd == str(tmp_path)

@@ -192,29 +192,6 @@ os.write(1, frame)
     cells.expect("1 + 1", "2\n")
 
 
-def test_limited_output_stops_a_cell_with_advice(cells: Cells) -> None:
-    result = cells.run("print('x' * 9_999)\nprint('more')\nprint('never')", limit=10_000)
-    assert (result.status, result.output[:10_000]) == (Status.ERROR, "x" * 9_999 + "\n")
-    for advice in ("OutputLimitError: more than 10,000 characters", "peek", "grep"):
-        assert advice in result.output
-    assert cells.run("print('x' * 9_999)", limit=10_000).status is Status.OK
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import os; os.system('yes')",
-        "import os\nwhile True: os.write(1, b'x' * 1000)",
-        "import sys\nprint('x' * 5000)\nsys.stderr.write('y' * 5000);\n'z' * 500",
-    ],
-)
-def test_output_limit_counts_all_output_of_a_cell(cells: Cells, code: str) -> None:
-    result = cells.run(code, limit=10_000)
-    assert (result.status, result.kinds[0]) == (Status.ERROR, ("stdout", 10_000))
-    assert "OutputLimitError" in result.output
-    cells.expect("1 + 1", "2\n")
-
-
 # Code that writes to every socket it finds.
 WRITE = """
 import json, os, stat, struct, sys

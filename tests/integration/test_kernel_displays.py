@@ -111,12 +111,6 @@ def test_failing_rich_format_leaves_the_plain_one(cells: Cells, body: str) -> No
     assert (result.status, result.output, result.displays) == ("ok", "odd\n", ())
 
 
-def test_model_displaying_too_much_is_stopped(cells: Cells) -> None:
-    result = cells.run(WORDS.format(4_000) + "Words()", limit=10_000)
-    assert result.status == "error"
-    assert "more than 10,000 characters" in result.output
-
-
 def test_forked_child_prints_displays_as_text(cells: Cells) -> None:
     code = "import os\nif os.fork(): os.wait()\nelse: display(Words()), os._exit(0)"
     result = cells.run(WORDS.format(1) + code)

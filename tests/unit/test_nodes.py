@@ -446,7 +446,7 @@ def test_user_decides_at_the_limit_of_steps_whether_the_work_goes_on(
 ) -> None:
     monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
     desk.decide(*[Decision("run")] * 3, Decision("skip"))
-    steps = [code(f"step = {number}") for number in range(4)]
+    steps = [code(f"step = {number}") for number in range(2)]
     last = words("Two of four.", match="No more code runs")
     state = desk.run(*steps, last, max_turns=1, reflection="never")
     assert desk.namespace["step"] == 1

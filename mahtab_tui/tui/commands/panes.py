@@ -198,7 +198,10 @@ _KEYS: dict[str, dict[str, str]] = {
         "up, down, pageup, pagedown, home, end": "While long code waits: scroll it. Until you have seen its end, y must be pressed twice",
         "y, n": "When a search asks to make many calls: run them, or don't",
     },
-    "Queue": {"delete": "Remove the chosen input from the queue"},
+    "Queue": {
+        "enter": "Give a waiting question to the running one at its next step, or ask it after the answer",
+        "delete": "Remove the chosen input from the queue",
+    },
     "Namespace": {
         "ctrl+s": "Sort by name, type or recency",
         "ctrl+t": "Show modules, functions and names with _",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _input = partial(command, group="Input")
 _session = partial(command, group="Session")
 
+CARRY_OUT_PLAN = "Carry out your plan now. Begin each step with its number, as in: **Step 2 of 5**."
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 
 
@@ -145,7 +146,7 @@ def cycle_approval(context: CommandContext) -> None:
 
 
 @_session(
-    "plan alt+l /plan RUN",
+    "plan alt+l /plan QUESTION",
     "Plan: Plan mode: the model only reads and proposes steps; /plan run carries them out",
 )
 def plan(context: CommandContext, argument: str) -> None:
@@ -157,9 +158,11 @@ def plan(context: CommandContext, argument: str) -> None:
             context.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
             profile.set_planning(False)
-            context.session.submit("ask", "Carry out your plan now.")
-        case _:
-            context.refuse("Write /plan or /plan run.", f"/plan {argument}")
+            context.session.submit("ask", CARRY_OUT_PLAN)
+        case question:
+            if not profile.planning:
+                profile.set_planning(True)
+            context.session.submit("ask", question)
 
 
 @_session(

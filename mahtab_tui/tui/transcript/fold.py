@@ -13,6 +13,7 @@ from mahtab_tui.bus.conversation import (
     Conversation,
     Entry,
     Note,
+    Question,
     Step,
     ToolUse,
     Words,
@@ -66,6 +67,11 @@ _STATES = {
 _WAITS = "waiting for you"
 
 
+def step_suffix(step: int | None) -> str:
+    """Name a step after the first. step: from 0."""
+    return f" · step {step + 1}" if step else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
     author: str
@@ -112,6 +118,9 @@ class Activities:
     ) -> None:
         self.current = None
         if begins and record.time >= self._since:
+            if isinstance(record, records.Agent):
+                doing += step_suffix(record.step)
+                brief += step_suffix(record.step)
             self.current = Activity(record.party or "model", doing, brief, record.time)
 
 
@@ -404,10 +413,43 @@ class Transcript(Conversation):
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
             author = (record.party or "model").capitalize()
-            text = f"{author} has used up its turns for this question."
+            text = f"{author} runs no more code for this question."
             self.append(Note(level="warning", text=text))
-        elif record.state == "stopped" and record.turn not in self._marked:
+        elif record.state == "stopped":
+            self._note_stop(record)
+        elif record.state == "done":
+            self._fold_steps(record.turn)
+
+    def _note_stop(self, record: records.Agent) -> None:
+        """Say after which cells a question was stopped."""
+        names = [f"In {cell.number}" for cell in self._cells_of_question(record.turn)]
+        if names:
+            listed = ", ".join(names)
+            self.append(Note(level="quiet", text=f"stopped; until then, {listed} ran"))
+        elif record.turn not in self._marked:
             self.append(Note(level="quiet", text="stopped"))
+
+    def _fold_steps(self, turn: int | None) -> None:
+        """Collapse the cells of a question that took several, except those that failed or drew."""
+        cells = self._cells_of_question(turn)
+        if len(cells) == 1:
+            return
+        for cell in cells:
+            if cell.status == "ok" and not cell.has_picture:
+                cell.collapsed = True
+                self.touch(cell)
+
+    def _cells_of_question(self, turn: int | None) -> list[Cell]:
+        """Return the model's cells of a question that have run, in order."""
+        cells: list[Cell] = []
+        for entry in reversed(self.entries):
+            if isinstance(entry, Question) and entry.turn not in (None, turn):
+                break
+            if not isinstance(entry, Cell) or entry.turn != turn or entry.number is None:
+                continue
+            if not entry.person and entry.agent_index is None:
+                cells.append(entry)
+        return cells[::-1]
 
     def _kernel(self, record: records.Kernel) -> None:
         cell = self._find_cell(record.cell)

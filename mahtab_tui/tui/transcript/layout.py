@@ -257,6 +257,8 @@ class CellRows:
         parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
         if cell.cell_number is not None and cell.number is not None:
             parts.append((f"cell {cell.cell_number} of the notebook", muted))
+        if cell.step:
+            parts.append((f"step {cell.step + 1}", muted))
         if cell.edited:
             parts.append(("edited by you", palette.person))
         if cell.part and cell.number is None:

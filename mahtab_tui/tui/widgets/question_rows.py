@@ -240,6 +240,7 @@ class QueueRow(Widget, can_focus=True):
         ("up", "move(-1)", "Up"),
         ("down", "move(1)", "Down"),
         ("delete,backspace", "cancel", "Take back"),
+        ("enter", "choose_when", "Now or after"),
     ]
 
     items: reactive[Sequence[QueueItem]] = reactive((), layout=True)
@@ -248,6 +249,14 @@ class QueueRow(Widget, can_focus=True):
     @dataclass
     class Cancelled(Message):
         item_id: int
+
+    @dataclass
+    class WhenChosen(Message):
+        """The user chose when a question is asked."""
+
+        item_id: int
+        joins: bool
+        """Whether the running question gets it at its next step."""
 
     def fold(self, records: Sequence[Record]) -> None:
         if queues := [record for record in records if isinstance(record, Queue)]:
@@ -270,6 +279,7 @@ class QueueRow(Widget, can_focus=True):
                 (head if index == first else " " * len(head), "$muted"),
                 ("◈ ", "$model") if ask else ("❯ ", "$person"),
                 (self._text(index), "reverse" if chosen else "$foreground"),
+                (self._when(index), "$muted"),
                 (_CROSS, "$bad" if chosen else "$muted"),
             )
             lines.append(line)
@@ -279,9 +289,12 @@ class QueueRow(Widget, can_focus=True):
         at = event.get_content_offset(self)
         if at is not None and (index := self._first() + at.y) < len(self.items):
             self.chosen = index
-            cross = len(self._head()) + 2 + Content(self._text(index)).cell_length
+            text_end = len(self._head()) + 2 + Content(self._text(index)).cell_length
+            cross = text_end + len(self._when(index))
             if cross <= at.x < cross + len(_CROSS):
                 self.action_cancel()
+            elif text_end <= at.x < cross:
+                self.action_choose_when()
 
     def action_move(self, step: int) -> None:
         self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
@@ -290,8 +303,18 @@ class QueueRow(Widget, can_focus=True):
         if self.items:
             self.post_message(self.Cancelled(self.items[self.chosen].id))
 
+    def action_choose_when(self) -> None:
+        if self.items and self.items[self.chosen].mode == "ask":
+            item = self.items[self.chosen]
+            self.post_message(self.WhenChosen(item.id, joins=not item.joins))
+
     def _head(self) -> str:
         return f"queued {len(self.items)}  "
+
+    def _when(self, index: int) -> str:
+        if self.items[index].mode != "ask":
+            return ""
+        return " · at the next step" if self.items[index].joins else " · after this answer"
 
     def _first(self) -> int:
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
@@ -300,7 +323,8 @@ class QueueRow(Widget, can_focus=True):
         author = plain(self.items[index].party)
         first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{author}: {first}" if author else first
-        room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
+        around_chars = len(self._head()) + 2 + len(self._when(index)) + len(_CROSS) + len(" …")
+        room = max(10, self.size.width - around_chars)
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 
 
