@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable
 from pydantic import Field
 
 from mahtab_tui.agent import ReplAgent
+from mahtab_tui.settings.model import LoopMode
 from tests.agents import Desk, FakeModel
 
 Answer = str | list[AIMessageChunk] | Exception
@@ -60,7 +61,9 @@ class Caller(FakeModel):
         yield from super()._stream(messages)
 
 
-def calling_agent(desk: Desk, *answers: Answer) -> tuple[ReplAgent, Caller]:
+def calling_agent(
+    desk: Desk, *answers: Answer, loop: LoopMode = "auto"
+) -> tuple[ReplAgent, Caller]:
     """An agent with the session's tools, and its model."""
     model = Caller(answers=list(answers))
-    return ReplAgent(desk.host, model, tools=desk.session.tools()), model
+    return ReplAgent(desk.host, model, tools=desk.session.tools(), loop=loop), model

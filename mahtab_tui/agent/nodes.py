@@ -65,7 +65,8 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
-from mahtab_tui.llm.usage import input_limit, is_on_this_machine
+from mahtab_tui.llm.usage import input_limit, is_on_this_machine, is_small
+from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
 _MAX_CHECKED_CHARS = 4_000
@@ -121,11 +122,18 @@ class Nodes:
     reflection_llm: BaseChatModel | None = None
     toolset: Toolset | None = None
     output_answers: bool = False
+    loop: LoopMode = "auto"
     known_limit: int | None = field(default=None, init=False)
     """The tokens that the model can read, if it has rejected more."""
     _rejects_tools: BaseChatModel | None = field(default=None, init=False)
     _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
     """Models whose services rejected tools and pictures."""
+
+    @property
+    def leads_small_model(self) -> bool:
+        """Whether the model is told to compute at once, and to compute again what no output
+        shows. A capable model is only held up by that."""
+        return self.loop == "single" or (self.loop == "auto" and is_small(self.llm))
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model; a repeated answer is requested again with a higher temperature. From the
@@ -214,6 +222,8 @@ class Nodes:
         return update | self._send_back(state)
 
     def _send_back(self, state: AgentState) -> Update:
+        if not self.leads_small_model:
+            return {}
         missing = [figure.text for figure in state["figures"] if not figure.found]
         ran = bool(state["execution_results"])
         if state["sent_back"] or not missing or not (ran or state["about_data"]):

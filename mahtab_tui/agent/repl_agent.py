@@ -32,6 +32,7 @@ from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodabl
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset
 
@@ -175,13 +176,14 @@ class ReplAgent:
         max_history: int = MAX_HISTORY,
         summary: ConversationSummary | None = None,
         output_answers: bool = False,
+        loop: LoopMode = "auto",
     ) -> None:
         """session: a `SessionState`, or a host. model: a model or its name (see `get_llm`).
         max_turns: the number of answers with code per question after which the user is asked. reflection: when a separate
         call checks the results. reflection_llm: the model that checks and summarises. skills:
         descriptions by name. history: pairs of "user" or "assistant" and text. max_history: number
         of questions sent in full; earlier ones are summarised. output_answers: whether a short
-        output of a single block ends a question. Raises `ModelError`."""
+        output of a single block ends a question. loop: how the model is led (see the setting). Raises `ModelError`."""
         if isinstance(session, AgentSession):
             host = session.agent_host(model if isinstance(model, str) else model._llm_type)
             tools, history = tools or session.tools(), [*session.conversation(), *history]
@@ -197,6 +199,7 @@ class ReplAgent:
             reflection_llm=reflection_llm,
             toolset=tools,
             output_answers=output_answers,
+            loop=loop,
         )
         self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
@@ -291,6 +294,7 @@ class ReplAgent:
         max_history: int,
         *,
         output_answers: bool = False,
+        loop: LoopMode = "auto",
     ) -> None:
         """Change the limits from the next question on. Waits for the running turn."""
         with self._turn_lock:
@@ -298,6 +302,7 @@ class ReplAgent:
             nodes = self._nodes
             nodes.max_turns, nodes.reflection = max_turns, reflection
             nodes.output_answers = output_answers
+            nodes.loop = loop
             old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
         if isinstance(old, Stoppable):
             old.close()
@@ -340,6 +345,9 @@ class ReplAgent:
             emit(host.log, UserChat(prompt, turn=turn))
         known = "\n".join(str(message.text) for message in self.messages if message.type != "ai")
         question = host.add_context(turn, prompt, known)
+        about_data = bool(question.instruction)
+        if not nodes.leads_small_model:
+            question = question._replace(instruction="")
         self._history.ask(question)
         system = self._system_message()
         summariser = nodes.reflection_llm or nodes.llm
@@ -354,7 +362,7 @@ class ReplAgent:
             messages=messages,
             system_prompt=str(system.text),
             turn=turn,
-            about_data=bool(question.instruction),
+            about_data=about_data,
         )
         sent = len(messages)
         try:

@@ -269,8 +269,13 @@ _ASK_AGAIN = 30.0
 
 
 class ServerFacts(NamedTuple):
+    """What a server says of a model; None where it says nothing."""
+
     window: int | None = None
+    """Tokens that the model can read."""
     sees: bool | None = None
+    """Whether it accepts pictures."""
+    parameters: int | None = None
 
 
 class ChatClient:
@@ -402,17 +407,20 @@ def _server_facts(service: HttpService, model: str) -> ServerFacts:
             return fetch_json(server, path, _ASKING)
         return None
 
-    found = _entry(fetch(service, "/models"), model)
-    window = to_count(found.get("max_model_len"))
-    is_vllm = window is not None and found.get("owned_by") == "vllm"
-    window = window or to_count(as_mapping(found.get("meta")).get("n_ctx"))
+    listed_model = _entry(fetch(service, "/models"), model)
+    window = to_count(listed_model.get("max_model_len"))
+    is_vllm = window is not None and listed_model.get("owned_by") == "vllm"
+    meta = as_mapping(listed_model.get("meta"))  # llama.cpp
+    window = window or to_count(meta.get("n_ctx"))
+    parameters = to_count(meta.get("n_params"))
     if is_vllm or not service.address.startswith("http://"):  # or it is a public service
         return ServerFacts(window)
     props = as_mapping(fetch(root, "/props"))  # llama.cpp
     sees = as_mapping(props.get("modalities")).get("vision")
     size = to_count(as_mapping(props.get("default_generation_settings")).get("n_ctx"))
     if size is not None or isinstance(sees, bool):
-        return ServerFacts(size or window, sees if isinstance(sees, bool) else None)
+        can_see = sees if isinstance(sees, bool) else None
+        return ServerFacts(size or window, can_see, parameters)
     found = _entry(fetch(root, "/api/v0/models"), model)  # LM Studio
     size = to_count(found.get("loaded_context_length"))
     size = size or to_count(found.get("max_context_length")) or window

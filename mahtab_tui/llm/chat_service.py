@@ -73,6 +73,11 @@ class ChatService(BaseChatModel):
             return True
         return self._client.facts().sees if self.dialect == "compatible" else None
 
+    @property
+    def parameters(self) -> int | None:
+        """The number of the model's parameters, if its server says it."""
+        return self._client.facts().parameters if self.dialect == "compatible" else None
+
     def stop(self) -> None:
         self._client.stop()
 

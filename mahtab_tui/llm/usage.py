@@ -52,6 +52,12 @@ _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
 
 
+MAX_SMALL_PARAMETERS = 9_000_000_000
+"""Parameters up to which a model is small."""
+_SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])", re.IGNORECASE)
+"""A size in billions, as in "qwen2.5-coder:1.5b"."""
+
+
 class Tariff(NamedTuple):
     model: str
     priced_as: str
@@ -82,6 +88,16 @@ def context_window(llm: BaseChatModel) -> int | None:
         return known if isinstance(known, int) else None
     found = _look_up_price(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
     return None if found is None else found.model.context_window
+
+
+def is_small(llm: BaseChatModel) -> bool:
+    """Tell whether a model has at most `MAX_SMALL_PARAMETERS`, by its server or its name, such as
+    "qwen2.5-coder:1.5b". A model of unknown size is not small."""
+    parameters = getattr(llm, "parameters", None)
+    if isinstance(parameters, int):
+        return parameters <= MAX_SMALL_PARAMETERS
+    size = _SIZE_IN_NAME.search(model_name(llm))
+    return size is not None and float(size[1]) * 1e9 <= MAX_SMALL_PARAMETERS
 
 
 def reported_usage(

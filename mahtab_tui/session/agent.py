@@ -258,6 +258,7 @@ class SessionAgent:
             reflection_llm=models.reflection(),
             reflection=settings.reflection,
             output_answers=settings.output_answers,
+            loop=settings.loop,
             max_turns=settings.max_turns,
             tools=self._parts.knowledge.toolset,
             history=load_messages(past),
@@ -521,7 +522,7 @@ class SessionAgent:
             turn,
             context=make_encodable(sections),
             variables={name: make_encodable(text) for name, text in variables.items()},
-            instruction=COMPUTE if about_data else "",
+            instruction=COMPUTE if about_data and not self.info.planning else "",
             private=frozenset(self.hidden.private),
         )
 

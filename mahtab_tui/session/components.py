@@ -154,7 +154,7 @@ _MODEL_SETTINGS = frozenset(
 )
 """Settings that require a new model."""
 _AGENT_SETTINGS = _MODEL_SETTINGS.union(
-    "max_turns max_history reflection reflection_model output_answers".split()
+    "max_turns max_history reflection reflection_model output_answers loop".split()
 )
 """Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS.union(
@@ -184,6 +184,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
                 session.models.reflection(),
                 settings.max_history,
                 output_answers=settings.output_answers,
+                loop=settings.loop,
             )
         )
     elif key == "reload":

@@ -53,6 +53,7 @@ _LONGEST = 200
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
+LoopMode = Literal["auto", "steps", "single"]
 Provider = Literal[
     "claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"
 ]
@@ -158,6 +159,10 @@ class Settings(BaseSettings):
     output_answers: bool = Field(
         False,
         description="Whether a short output of a single block ends the question, which saves a call",
+    )
+    loop: LoopMode = Field(
+        "auto",
+        description="How the model is led: steps for capable models; single tells small ones (up to 9 billion parameters) to compute at once and to compute again what no output shows; auto goes by the model's size",
     )
     max_turns: int = Field(
         40,

@@ -267,6 +267,7 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
         calls(("load_skill", {"name": "tidy"})),
         "Done.",
         "So it is.",
+        loop="single",
     )
     agent.ask_sync("What is the sum of prices?")
     agent.ask_sync("How many prices are in app.py?")

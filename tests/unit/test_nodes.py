@@ -457,6 +457,43 @@ def test_user_decides_at_the_limit_of_steps_whether_the_work_goes_on(
     assert state["current_response"] == "Two of four."
 
 
+def test_words_sent_meanwhile_reach_the_model_at_its_next_step(desk: Desk) -> None:
+    inbox = desk.host._parts.inbox
+    desk.when(
+        tags.ASSISTANT_REPL_OUT,
+        lambda record: inbox.put("ask", "also leave out 2012", joins=True),
+        text="first",
+    )
+    last = words("Left out.", match="The user adds: also leave out 2012")
+    state = desk.run(code("print('first')"), last, reflection="never")
+    assert state["current_response"] == "Left out."
+    assert desk.of(tags.USER_CHAT)[-1].text == "also leave out 2012"
+
+
+def test_a_question_for_after_the_answer_stays_in_the_queue(desk: Desk) -> None:
+    inbox = desk.host._parts.inbox
+    item_id = inbox.put("ask", "and in 2012?", joins=True)
+    inbox.set_joins(item_id, False)
+    desk.run(code("print('first')"), words("That is all."), reflection="never")
+    assert inbox.cancel(item_id) is not None
+
+
+def test_output_of_an_earlier_cell_is_read_whole(desk: Desk) -> None:
+    state = desk.run(
+        code("print('a' * 50_000)"),
+        code("print(len(_out(1)), _out(1)[:3])"),
+        words("There are 50,001 characters."),
+        reflection="never",
+    )
+    assert state["execution_results"][-1]["output"] == "50001 aaa\n"
+
+
+def test_output_of_an_unknown_cell_is_refused_with_a_sentence(desk: Desk) -> None:
+    output, is_error = desk.session.run_code("_out(99)")
+    assert is_error
+    assert "The output of cell 99 is not remembered." in output
+
+
 def test_short_output_can_be_the_answer_alone(desk: Desk) -> None:
     answers = code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")
     agent = desk.agent(*answers, output_answers=True)
@@ -499,7 +536,7 @@ def test_uncomputed_figure_is_questioned_once_and_then_marked(
     desk: Desk, answers: list[dict[str, Any]], missing: list[str]
 ) -> None:
     desk.namespace["cars"] = ["a", "b", "c"]
-    agent = desk.agent(*answers)
+    agent = desk.agent(*answers, loop="single")
     assert agent.ask_sync("How many cars are there in 2024?") == answers[-1]["text"]
     assert len(desk.of(tags.USAGE)) == len(answers)
     assert uncomputed(desk) == missing

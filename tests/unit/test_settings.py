@@ -101,7 +101,7 @@ def test_empty_variable_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "")
     (project / ".env").write_text("MAHTAB_MODEL=\n")
     settings = load_settings()
-    assert (settings.max_turns, settings.model) == (5, None)
+    assert (settings.max_turns, settings.model) == (40, None)
 
 
 def test_tables_of_several_sources_are_merged_with_a_source_per_entry(

@@ -22,6 +22,7 @@ from mahtab_tui.llm.usage import (
     estimate_message_tokens,
     estimated_tokens,
     is_priced,
+    is_small,
     price,
     reported_usage,
     usd_per_token,
@@ -222,3 +223,29 @@ def test_any_text_has_an_estimate() -> None:
     assert estimated_tokens([""]) < 10
     for text in ("\x00\ud800" * 100, "٣" * 100, "-" * 100_000, " \n" * 50_000, "x" * 100_000):
         assert estimated_tokens([text]) > 0
+
+
+class SizedModel(ChatDemo):
+    """A model with a name, whose server may say how many parameters it has."""
+
+    model: str = ""
+    parameters: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "small"),
+    [
+        ("qwen2.5-coder:1.5b", None, True),
+        ("Mistral-7B-Instruct", None, True),
+        ("llama-3.1-70b", None, False),
+        ("qwen3-30b-a3b", None, False),
+        ("gpt-4o", None, False),
+        ("claude-sonnet-4", None, False),
+        ("coder", 1_543_714_304, True),
+        ("coder-1b", 70_000_000_000, False),
+    ],
+)
+def test_small_models_are_known_by_their_server_or_their_name(
+    name: str, parameters: int | None, small: bool
+) -> None:
+    assert is_small(SizedModel(model=name, parameters=parameters)) is small
