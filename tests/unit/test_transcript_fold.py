@@ -426,3 +426,68 @@ def test_attachments_appear_under_their_question() -> None:
 def test_a_call_can_be_hidden_from_the_model() -> None:
     transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
     assert transcript.entries[0].removed == "hidden"
+
+
+# The steps of a question.
+
+
+def question_of_two_steps(*more: Record) -> Transcript:
+    """A question whose first cell drew nothing and whose second failed."""
+    first = "Let me look.\n\n```python\na = 1\n```\n"
+    second = "Now this.\n\n```python\nb = nonesuch\n```\n"
+    return folded(
+        record(tags.USER_CHAT, "clean it", turn=1),
+        answer(first),
+        runs("a = 1", cell=1, block=0),
+        record(tags.ASSISTANT_REPL_OUT, "1", cell=1, status="ok"),
+        answer(second, step=1),
+        runs("b = nonesuch", cell=2, block=0, step=1),
+        record(tags.ASSISTANT_REPL_OUT, "NameError", cell=2, status="error"),
+        *more,
+    )
+
+
+def cells_of(transcript: Transcript) -> list[Cell]:
+    return [entry for entry in transcript.entries if isinstance(entry, Cell)]
+
+
+def test_steps_fold_when_their_question_has_ended_unless_they_failed() -> None:
+    transcript = question_of_two_steps()
+    assert [cell.collapsed for cell in cells_of(transcript)] == [False, False]
+    transcript.fold([answer("Done.", step=2), record(tags.AGENT, turn=1, state="done")])
+    assert [cell.collapsed for cell in cells_of(transcript)] == [True, False]
+    assert [cell.step for cell in cells_of(transcript)] == [0, 1]
+
+
+def test_a_step_that_drew_a_picture_stays_open() -> None:
+    picture = record(tags.DISPLAY, "<Figure>", cell=3, mime="image/png", data="aGk=")
+    transcript = question_of_two_steps(
+        answer("And:\n\n```python\nplot()\n```\n", step=2),
+        runs("plot()", cell=3, block=0, step=2),
+        picture,
+        record(tags.ASSISTANT_REPL_OUT_STREAM, "<Figure>", cell=3, kind="display"),
+        record(tags.ASSISTANT_REPL_OUT, "<Figure>", cell=3, status="ok", kinds=[["display", 8]]),
+        record(tags.AGENT, turn=1, state="done"),
+    )
+    assert [cell.collapsed for cell in cells_of(transcript)] == [True, False, False]
+
+
+def test_the_only_cell_of_a_question_stays_open() -> None:
+    transcript = folded(
+        answer("```python\na = 1\n```"),
+        runs("a = 1", cell=1, block=0),
+        record(tags.ASSISTANT_REPL_OUT, "1", cell=1, status="ok"),
+        record(tags.AGENT, turn=1, state="done"),
+    )
+    assert not cell_of(transcript).collapsed
+
+
+def test_a_stop_between_steps_says_what_ran() -> None:
+    transcript = question_of_two_steps(record(tags.AGENT, turn=1, state="stopped"))
+    assert outline(transcript)[-1] == ("note", "stopped; until then, In 1, In 2 ran")
+
+
+def test_code_of_the_last_answer_is_marked_as_not_run() -> None:
+    last = answer("It would be:\n\n```python\nc = 3\n```\n", step=2)
+    transcript = question_of_two_steps(last, record(tags.AGENT, turn=1, state="done"))
+    assert [cell.approval for cell in cells_of(transcript)] == ["", "", "not run"]

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import (
@@ -419,6 +420,7 @@ class Transcript(Conversation):
             self._note_stop(record)
         elif record.state == "done":
             self._fold_steps(record.turn)
+            self._mark_code_not_run()
 
     def _note_stop(self, record: records.Agent) -> None:
         """Say after which cells a question was stopped."""
@@ -437,6 +439,13 @@ class Transcript(Conversation):
         for cell in cells:
             if cell.status == "ok" and not cell.has_picture:
                 cell.collapsed = True
+                self.touch(cell)
+
+    def _mark_code_not_run(self) -> None:
+        """Mark code of the answers that have just ended, such as that of the last one."""
+        for cell in chain.from_iterable(map(code_blocks, self._pieces.values())):
+            if cell.number is None and not cell.approval:
+                cell.approval = "not run"
                 self.touch(cell)
 
     def _cells_of_question(self, turn: int | None) -> list[Cell]:
