@@ -1,6 +1,6 @@
 """Prints figures with their goals and baselines: ``python -m tests.benchmarks [NAME ...]``.
 
-``answers``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
+``answers``, ``steps``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ GROUPS = (
     "kernel undo saving detached jupyter remote inspector transcript screen sandbox recursion mcp "
     "knowledge sessions"
 ).split()
-PROGRAMS = {"answers": "answers.run", "searches": "searches", "first_search": "first_search"}
+PROGRAMS = {
+    "answers": "answers.run",
+    "steps": "steps.run",
+    "searches": "searches",
+    "first_search": "first_search",
+}
 
 
 def main() -> None:
