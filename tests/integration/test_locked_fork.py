@@ -20,18 +20,33 @@ from tests.integration.ordinary_cells import ORDINARY, SETUP
 TRIES = list(CELLS.items())
 GROUP = 24
 USER = """
-import mmap, numpy, sqlite3
+import ctypes, mmap, numpy, sqlite3
 from multiprocessing import shared_memory
 from concurrent.futures import ThreadPoolExecutor
 POOL = ThreadPoolExecutor(1); POOL.submit(len, '').result()
 FILE = open('log', 'a'); DATABASE = sqlite3.connect('data.db'); DATABASE.execute('create table if not exists kept (a)'); DATABASE.commit()
 MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096); MAPPED[:] = 1; MAPPED.flush()
 SHARED = shared_memory.SharedMemory(create=True, size=4096)
+# Memory that is read-only at the moment, but whose files are open for writing.
+for name in ('access', 'prot', 'memmap'): open(name, 'wb').write(b'x' * 4096)
+FILES = [open(name, 'r+b') for name in ('access', 'prot', 'memmap')]
+ACCESS = mmap.mmap(FILES[0].fileno(), 0, access=mmap.ACCESS_READ)
+PROT = mmap.mmap(FILES[1].fileno(), 0, prot=mmap.PROT_READ)
+READ_ONLY_MEMMAP = numpy.memmap(FILES[2], mode='r', dtype='u1')
+ANONYMOUS, NAMED = mmap.mmap(-1, 4096), shared_memory.SharedMemory(create=True, size=4096)
+PLACES = {
+    'access': numpy.frombuffer(ACCESS, 'u1').ctypes.data, 'prot': numpy.frombuffer(PROT, 'u1').ctypes.data,
+    'memmap': READ_ONLY_MEMMAP.ctypes.data, 'anonymous': ctypes.addressof(ctypes.c_char.from_buffer(ANONYMOUS)),
+    'named': ctypes.addressof(ctypes.c_char.from_buffer(NAMED.buf)),
+}
+for name in ('anonymous', 'named'): ctypes.CDLL(None).mprotect(ctypes.c_void_p(PLACES[name]), ctypes.c_size_t(4096), mmap.PROT_READ)
+MAPPED_DATABASE = sqlite3.connect('mapped.db'); MAPPED_DATABASE.execute('pragma mmap_size = 1000000')
+MAPPED_DATABASE.execute('create table if not exists kept (a)'); MAPPED_DATABASE.execute('insert into kept values (?)', ('original text',)); MAPPED_DATABASE.commit(); MAPPED_DATABASE.execute('select * from kept').fetchall()
 """
 DIGEST = """
 import os, resource, signal
 print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from sqlite_master')), FILE.tell(), os.getcwd(), os.environ.get('MARK'),
-    resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
+    [ctypes.string_at(place, 8) for place in PLACES.values()], MAPPED_DATABASE.execute('select * from kept').fetchall(), resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
 """
 
 
@@ -111,7 +126,8 @@ GROUPS = [
 def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
     cells = Cells(canaries.folder)
-    cells.run(canaries.names + USER)
+    setup = cells.run(canaries.names + USER)
+    assert setup.status == "ok", setup.output
     digest, names = cells.value(DIGEST), cells.value("sorted(globals())")
     before = canaries.seen()
     failed: list[object] = []
@@ -127,7 +143,7 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
         )
         if new not in ("[]\n", "") or "a secret text" in result.output:
             failed.append((what, result.output, new))
-    cells.run("SHARED.close(); SHARED.unlink()")
+    cells.run("SHARED.close(); SHARED.unlink(); NAMED.unlink()")
     cells.kernel.close()
     canaries.listener.close()
     assert failed == []

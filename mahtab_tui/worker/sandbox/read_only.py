@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from . import confinement
 from .confinement import ATTEMPTS, READING, LockdownError
@@ -83,6 +83,32 @@ def _block_descriptors(keep: Sequence[int]) -> None:
     os.close(nothing)
 
 
+class _Mapping(NamedTuple):
+    """A row of /proc/self/maps: memory that this process shares with a file or a process."""
+
+    start: int
+    size: int
+    offset: int
+    """Where it begins in the file, in bytes."""
+    inode: int
+    path: str
+
+
+def _shared_mappings() -> list[_Mapping]:
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        rows = [row.split(None, 5) for row in maps.read().splitlines()]
+
+    mappings = []
+    for span, rights, offset, _device, inode, *path in rows:
+        if rights[3] != "s":
+            continue
+        start, end = (int(number, 16) for number in span.split("-"))
+        mappings.append(
+            _Mapping(start, end - start, int(offset, 16), int(inode), path[0] if path else "")
+        )
+    return mappings
+
+
 def _separate_shared_memory() -> None:
     """Replace memory shared with files by a private view that cannot be written. Other shared memory
     is removed: reading there ends the fork."""
@@ -91,31 +117,28 @@ def _separate_shared_memory() -> None:
     numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
     c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
     c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        lines = maps.read().splitlines()
-    for line in lines:
-        span, rights, offset, _, inode, *path = line.split(None, 5)
-        if rights[1] != "w" or rights[3] != "s":
-            continue
-        start, end = (int(number, 16) for number in span.split("-"))
-        mapped = start, end - start
-        file = path[0] if path else ""
-        if _mapped_privately(c, *mapped, int(offset, 16), int(inode), file):
-            continue
-        if c.munmap(*mapped):
-            raise LockdownError("shared memory cannot be separated")
+
+    # Memory that is read-only at the moment is separated too: if its file was opened for writing,
+    # the code could make it writable.
+    for mapping in _shared_mappings():
+        if not _mapped_privately(c, mapping):
+            c.munmap(mapping.start, mapping.size)
+    if _shared_mappings():
+        raise LockdownError("shared memory cannot be separated")
 
 
-def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
+def _mapped_privately(c: Any, mapping: _Mapping) -> bool:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        fd = os.open(mapping.path, flags)
     except OSError:
         return False
     try:
-        return (
-            os.fstat(fd).st_ino == inode
-            and c.mmap(start, size, mmap.PROT_READ, _MAP_PRIVATE | _MAP_FIXED, fd, offset) == start
-        )
+        if os.fstat(fd).st_ino != mapping.inode:
+            return False
+        fixed = _MAP_PRIVATE | _MAP_FIXED
+        address = c.mmap(mapping.start, mapping.size, mmap.PROT_READ, fixed, fd, mapping.offset)
+        return bool(address == mapping.start)
     finally:
         os.close(fd)
 
