@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextvars
 import sys
 import threading
@@ -134,6 +135,8 @@ class Executor:
         magics.install_magics(lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
+        self._fork_names: set[str] = set()
+        """Names that only locked forks have made or bound: other read-only code may bind them."""
         self.depth = 0
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
@@ -164,20 +167,37 @@ class Executor:
         except KeyboardInterrupt:
             pieces = [("traceback", "KeyboardInterrupt\n")]
             return Outcome("interrupted", pieces, self._end(), []), ""
+        if keep and not report.needs:
+            report = report._replace(needs=self._replaced_name(report))
         outcome = report.outcome
-        note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
+        if report.needs:
+            note = f"stopped: {report.needs}; nothing was kept\n"
+        else:
+            note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
         if keep and not report.needs:
             if self.undo is not None and self.depth == 1:
                 self.undo.begin(cell)
             cache_source(source, cell_filename(cell))
             self._history.add_source(cell, source)
             self.namespace.update(report.values)
+            self._fork_names.update(report.values)
+            self._fork_names.difference_update(report.deleted)
             for name in report.deleted:
                 self.namespace.pop(name, None)
-        if not note and report.needs:
-            note = f"stopped: {report.needs}; nothing was kept\n"
         pieces = [*outcome.pieces, *([("stdout", note)] if note else [])]
         return outcome._replace(pieces=pieces, changes=self._end()), report.needs
+
+    def _replaced_name(self, report: Report) -> str:
+        """Return what read-only code would do to a name of the user's, as a clause; empty if it only
+        binds new names and those of other read-only code."""
+        for name in report.deleted:
+            if name not in self._fork_names:
+                return f"wanted to delete {name}"
+        for name in report.values:
+            exists = name in self.namespace or hasattr(builtins, name)
+            if exists and name not in self._fork_names:
+                return f"wanted to replace {name}"
+        return ""
 
     def _run_in_environment(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
@@ -207,6 +227,7 @@ class Executor:
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
             changes = self._end()
+            self._fork_names.difference_update(change["name"] for change in changes)
             forget_short_texts()
         shown = [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces]
         return Outcome(status, shown, changes, frames)

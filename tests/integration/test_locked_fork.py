@@ -172,6 +172,13 @@ NEEDS = {
     "input('who?')": "wanted to call input()",
     "model = object()": "wanted to keep model (object), which is not plain data",
     "def load(): return 1": "wanted to keep load (function), which is not plain data",
+    "del df": "wanted to delete df",
+    "df = None": "wanted to replace df",
+    "df = df.dropna()": "wanted to replace df",
+    "globals()['df'] = 1": "wanted to replace df",
+    "for df in (1, 2): pass": "wanted to replace df",
+    "print = 5": "wanted to replace print",
+    "import json as pd": "wanted to replace pd",
     "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
     "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
     "import os; os._exit(3)": "ended its process",
@@ -189,8 +196,22 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
 
 
+def test_read_only_code_rebinds_names_of_read_only_code_until_the_user_uses_them(
+    cells: Cells,
+) -> None:
+    cells.run("total = 1", "keep")
+    assert cells.run("total = 2", "keep").needs == ""
+    assert cells.run("del total", "keep").needs == ""
+    cells.run("total = [3]", "keep")
+    cells.run("total.append(4)")
+    assert cells.run("total = 5", "keep").needs == "wanted to replace total"
+    assert cells.run("total = 5\ntotal", "discard").output.startswith("5\n")
+    assert cells.value("total") == "[3, 4]\n"
+
+
 def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells: Cells) -> None:
-    cells.run("items, table, gone = [1], {'a': 1}, 5")
+    cells.run("items, table = [1], {'a': 1}")
+    cells.run("gone = 5", "keep")
     code = "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal"
     result = cells.run(code, "keep")
     assert result.output == "a\n{'a': 1}\n1\nran apart: changes to `items` were not kept\n"
@@ -201,7 +222,7 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     ]
     value = cells.value("total, items, other is items, 'gone' in globals()")
     assert value == "(1, [1], True, False)\n"
-    cells.kernel.undo(2)
+    cells.kernel.undo(3)
     assert cells.value("gone, 'total' in globals()") == "(5, False)\n"
     discarded = cells.run("new = 3; items.clear(); new", "discard").output
     assert discarded == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
