@@ -30,10 +30,10 @@ from .control import Host
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .objects import name_of
 from .sandbox import read_only
+from .sandbox.private_places import ReadablePaths, is_env_file, readable_paths
 from .sandbox.server import MODULES
 from .side_effects import read_side_effect, to_text
 from .stdlib import late_import
-from .tracebacks import OUR_FOLDER
 from .undo.checkpoint import fork_uninterrupted
 from .variables import HIDDEN
 
@@ -49,8 +49,6 @@ _MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
 _KINDS = ("stdout", "value", "traceback")
-_ENTRIES = 500
-"""Maximum readable entries of the home folder, if it is the project's."""
 
 _PACKAGES = (
     "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx xarray plotly altair bokeh tabulate rich yaml toml"
@@ -79,8 +77,7 @@ def run_locked(
     `KeyboardInterrupt`."""
     if why := read_only.missing():
         return _stopped(f"cannot be locked: {why}")
-    project = _project_parts(os.getcwd())
-    readable = [OUR_FOLDER, *project, *filter(None, sys.path), *environment.loaded]
+    readable = readable_paths([os.getcwd(), *filter(None, sys.path), *environment.loaded])
     ours, theirs = socket.socketpair()
     output, into = os.pipe()
     parent = os.getpid()
@@ -100,16 +97,6 @@ def run_locked(
         os.waitpid(pid, 0)
         ours.close()
         os.close(output)
-
-
-def _project_parts(folder: str) -> list[str]:
-    home = os.path.realpath(os.path.expanduser("~"))
-    if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
-        return [folder]
-    with suppress(OSError):
-        names = sorted(os.listdir(folder))[:_ENTRIES]
-        return [os.path.join(folder, name) for name in names if not name.startswith(".")]
-    return []
 
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
@@ -293,7 +280,7 @@ class _Child:
         self._loaded = frozenset(sys.modules)
 
     def run(
-        self, parent: int, output: int, readable: list[str], job: tuple[int, str, int | None]
+        self, parent: int, output: int, readable: ReadablePaths, job: tuple[int, str, int | None]
     ) -> NoReturn:
         try:
             read_only.leave_parent(parent)
@@ -332,7 +319,11 @@ class _Child:
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what code wants. This only explains: the operating system refuses."""
+        """Note what code wants. This only explains: the operating system refuses. The exception are
+        files of the environment far down in the project, which are refused here."""
+        if event == "open" and type(args[0]) is not int and is_env_file(to_text(args[0])):
+            self._record_need("read", to_text(args[0]))
+            raise PermissionError(errno.EACCES, "this file may contain secrets", to_text(args[0]))
         if event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
             self._record_need("set the variable", to_text(args[0]))
         elif effect := read_side_effect(event, args):

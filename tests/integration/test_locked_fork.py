@@ -252,6 +252,26 @@ def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> Non
     assert needs == "wanted to keep shop (the module shop), which is not plain data"
 
 
+def test_private_places_are_refused_even_if_the_project_contains_the_home_folder(
+    home: Path,
+) -> None:
+    for name in (".ssh/id", ".mahtab/config.toml", "work/.env", "work/a/b/.env", "work/data"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("a secret text")
+    (home / "keys").symlink_to(".ssh")
+    cells = Cells(home.parent)
+    try:
+        if cells.kernel.cannot_lock:
+            pytest.skip(cells.kernel.cannot_lock)
+        for name in (".ssh/id", ".mahtab/config.toml", "keys/id", "work/.env", "work/a/b/.env"):
+            result = cells.run(f"open({str(home / name)!r}).read()", "keep")
+            assert result.needs.startswith("wanted to read"), name
+            assert "a secret text" not in result.output
+        assert "secret" in cells.run(f"open({str(home / 'work/data')!r}).read()", "keep").output
+    finally:
+        cells.kernel.close()
+
+
 def test_files_read_by_the_user_are_readable_and_an_interrupt_ends_the_fork(
     cells: Cells, home: Path
 ) -> None:

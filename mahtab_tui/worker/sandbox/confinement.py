@@ -251,14 +251,20 @@ def empty_ruleset() -> int:
     return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
-def allow_reading(rules: int, path: str) -> None:
-    """Allow reading a file, or everything in a folder, if there is one, in a ruleset."""
+def allow_reading(rules: int, path: str, *, only_names: bool = False) -> None:
+    """Allow reading a file, or everything in a folder, if there is one, in a ruleset. only_names:
+    list the folder and those in it, but read no file."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        rights = _READ_FILE | _READ_DIR if stat.S_ISDIR(os.fstat(fd).st_mode) else _READ_FILE
+        if only_names:
+            rights = _READ_DIR
+        elif stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights = _READ_FILE | _READ_DIR
+        else:
+            rights = _READ_FILE
         attributes = _buffer(struct.pack("=Qi", rights, fd))
         syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
     finally:

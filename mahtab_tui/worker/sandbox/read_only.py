@@ -9,12 +9,14 @@ import resource
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
+from ..tracebacks import OUR_FOLDER
 from . import confinement
 from .confinement import ATTEMPTS, READING, LockdownError
+from .private_places import ReadablePaths
 
 _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
@@ -43,6 +45,7 @@ def missing() -> str:
 def library_folders() -> list[str]:
     paths = sysconfig.get_paths()
     return [
+        OUR_FOLDER,
         sys.prefix,
         sys.base_prefix,
         *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -53,15 +56,17 @@ def library_folders() -> list[str]:
     ]
 
 
-def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. keep: descriptors that
-    stay open. Raises `LockdownError` or `OSError`."""
+def lock(readable: ReadablePaths, keep: Sequence[int]) -> None:
+    """Lock this process, which has one thread and was forked by the kernel. readable: in addition
+    to libraries. keep: descriptors that stay open. Raises `LockdownError` or `OSError`."""
     machine = confinement.machine()
     if machine is None:
         raise LockdownError(missing())
     rules = confinement.empty_ruleset()
-    for path in (*library_folders(), *readable):
+    for path in (*library_folders(), *readable.whole):
         confinement.allow_reading(rules, path)
+    for path in readable.listed:
+        confinement.allow_reading(rules, path, only_names=True)
     locks = confinement.Locks(rules, confinement.filter_program(machine, READING))
     _separate_shared_memory()
     _block_descriptors((*keep, rules))
