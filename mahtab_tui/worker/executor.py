@@ -8,7 +8,7 @@ import contextvars
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
@@ -24,6 +24,7 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceTracker, merge_changes
 
 if TYPE_CHECKING:
+    from .lost_state import StateRecorder
     from .undo.history import UndoHistory
 
 
@@ -95,6 +96,8 @@ class Report(NamedTuple):
     fork_only: list[str]
     needs: str
     """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
+    lost_settings: Sequence[str] = ()
+    """Names of what the code has set outside the namespace, which stays in the fork."""
 
 
 class Environment(Protocol):
@@ -126,6 +129,8 @@ class Executor:
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
+        self.state_recorder: StateRecorder | None = None
+        """In a locked fork, instead of `undo`."""
         self.attribution = CellAttribution()
         self.loop = loop
         """Runs coroutines; a fork must replace it."""
@@ -246,7 +251,7 @@ class Executor:
         cache_source(source, filename)
         self._history.add_source(cell, source)
         compiled = self._cells[-1].compiled = self._compile(source, filename)
-        self._track_reachable(undo)
+        self._track_reachable(self.state_recorder or undo)
         value = self._evaluate(compiled)
         if compiled.last is None:
             return
@@ -331,7 +336,7 @@ class Executor:
         cell = self._cells[-1]
         cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
 
-    def _track_reachable(self, undo: UndoHistory | None = None) -> None:
+    def _track_reachable(self, undo: UndoHistory | StateRecorder | None = None) -> None:
         if self._cells and (code := self._cells[-1].compiled) is not None:
             parts = (code.body,) if code.last is None else (code.body, code.last)
             with self._interrupts.shielded():

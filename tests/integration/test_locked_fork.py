@@ -169,6 +169,12 @@ NEEDS = {
     "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
     "open('/etc/passwd').read()": "wanted to read /etc/passwd",
     "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
+    "try:\n    open('/etc/passwd')\nexcept OSError:\n    pass": "wanted to read /etc/passwd",
+    "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')": "wanted to remove data.csv",
+    "import ctypes\nctypes.CDLL(None).rename(b'data.csv', b'x')": "wanted to rename data.csv",
+    "import ctypes\nctypes.CDLL(None).creat(b'made', 0o600)": "wanted to write made",
+    "import ctypes\nctypes.CDLL(None).socket(2, 1, 0)": "wanted to connect to the internet",
+    "import pyarrow, pyarrow.csv as c\ntry:\n    c.write_csv(pyarrow.table({'a': [1]}), 'made')\nexcept OSError:\n    pass": "wanted to write made",
     "input('who?')": "wanted to call input()",
     "model = object()": "wanted to keep model (object), which is not plain data",
     "def load(): return 1": "wanted to keep load (function), which is not plain data",
@@ -194,6 +200,39 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     assert {code: cells.run(f"new = 1\n{code}", "keep").needs for code in NEEDS} == NEEDS
     assert cells.value("sorted(globals())") == names
     assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
+
+
+LOST = {
+    "pd.set_option('display.max_rows', 3)": "pandas options",
+    "import sys; sys.path.append('x')": "sys.path",
+    "import json; json.dumps = len": "json.dumps",
+    "import decimal; decimal.getcontext().prec = 3": "decimal context",
+    "import random; random.seed(3)": "random",
+    "import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()": "threads",
+}
+
+
+def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
+    cells.run("import json, random, sys, decimal, threading, pandas as pd")
+    lines = {code: cells.run(code, "keep").output for code in LOST}
+    assert lines == {
+        code: f"ran apart: changes to `{label}` were not kept\n" for code, label in LOST.items()
+    }
+    assert cells.run("random.random() and None", "keep").output == ""
+
+
+def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None:
+    Path("lines").write_text("one\ntwo\n" + "x" * 20_000)
+    cells.run(
+        "import sqlite3; db = sqlite3.connect('data.db'); db.execute('create table t as select 7 a'); db.commit()"
+    )
+    cells.run("lines = open('lines'); first = lines.readline()")
+    assert cells.run("db.execute('select * from t').fetchall()", "keep").output == "[(7,)]\n"
+    assert cells.run("rest = lines.read(); len(rest)", "keep").output.startswith("20004\n")
+    assert cells.value("lines.readline()") == "'two\\n'\n"
+    needs = cells.run("db.execute('delete from t'); db.commit()", "keep").needs
+    assert needs.startswith("wanted")
+    assert cells.value("db.execute('select * from t').fetchall()") == "[(7,)]\n"
 
 
 def test_read_only_code_rebinds_names_of_read_only_code_until_the_user_uses_them(

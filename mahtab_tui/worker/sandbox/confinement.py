@@ -285,6 +285,8 @@ _Instruction = tuple[int, int, int, int]
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
+_NOTIFY = 0x7FC00000
+"""The call waits for the answer of the filter's listener."""
 
 # struct seccomp_data: number of the call, architecture, instruction pointer, six arguments.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -301,6 +303,27 @@ def machine() -> str | None:
 
 
 def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
+    code = _checked_calls(architecture, allowed, _ERRNO | errno.EPERM)
+    # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
+    # `clone`.
+    code += [
+        (_JUMP_EQUAL, 0, 1, _CLONE3),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+    return _compiled(code)
+
+
+def reporting_program(architecture: str, calls: Sequence[AllowedCall]) -> bytes:
+    """Return a filter that reports these calls to its listener unless their checks hold, and leaves
+    all others to other filters."""
+    code = _checked_calls(architecture, calls, _NOTIFY)
+    return _compiled([*code, (_RETURN, 0, 0, _ALLOW)])
+
+
+def _checked_calls(
+    architecture: str, calls: Sequence[AllowedCall], refusal: int
+) -> list[_Instruction]:
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
@@ -309,30 +332,33 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
     ]
     if architecture == X86_64:
         code += [(_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
-    for call in allowed:
+    for call in calls:
         number = call.x86_64 if architecture == X86_64 else call.aarch64
         if number is not None:
-            block = _block(call)
+            block = _block(call, refusal)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
-    # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
-    # `clone`.
-    code += [
-        (_JUMP_EQUAL, 0, 1, _CLONE3),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
-    ]
+    return code
+
+
+def _compiled(code: Sequence[_Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+@contextlib.contextmanager
+def filter_header(compiled: bytes) -> Iterator[ctypes.Array[ctypes.c_char]]:
+    """Give the structure that describes a filter to the kernel."""
+    array = _buffer(compiled)
+    yield _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
 
 
 def apply_filter(compiled: bytes) -> None:
     """Filter the system calls of this thread and of threads it creates, permanently. Raises
     `OSError`."""
-    array = _buffer(compiled)
-    header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
+    with filter_header(compiled) as header:
+        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
 
 
-def _block(call: AllowedCall) -> list[_Instruction]:
+def _block(call: AllowedCall, refusal: int) -> list[_Instruction]:
     code: list[_Instruction] = []
     for checks in call.alternatives:
         allow: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
@@ -341,7 +367,7 @@ def _block(call: AllowedCall) -> list[_Instruction]:
         code += allow
         if not checks:
             return code
-    return [*code, (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    return [*code, (_RETURN, 0, 0, refusal)]
 
 
 def _check(check: Check, rest: int) -> list[_Instruction]:

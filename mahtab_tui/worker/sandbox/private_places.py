@@ -34,6 +34,10 @@ class ReadablePaths(NamedTuple):
     listed: list[str]
     """Folders whose names may be listed, but of which only some files are in `whole`."""
 
+    def contains(self, path: str) -> bool:
+        """Return whether a resolved path may be read."""
+        return any(_is_inside(path, folder) for folder in self.whole)
+
 
 def is_env_file(path: str) -> bool:
     """Return whether a path is one of a file with variables of the environment."""

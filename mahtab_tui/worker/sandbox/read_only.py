@@ -7,6 +7,7 @@ import mmap
 import os
 import resource
 import site
+import stat
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from ..tracebacks import OUR_FOLDER
-from . import confinement
+from . import confinement, refusals
 from .confinement import ATTEMPTS, READING, LockdownError
 from .private_places import ReadablePaths
 
@@ -56,9 +57,10 @@ def library_folders() -> list[str]:
     ]
 
 
-def lock(readable: ReadablePaths, keep: Sequence[int]) -> None:
+def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int], None]) -> None:
     """Lock this process, which has one thread and was forked by the kernel. readable: in addition
-    to libraries. keep: descriptors that stay open. Raises `LockdownError` or `OSError`."""
+    to libraries. keep: descriptors that stay open. hand_over: sends the descriptor of a
+    `RefusalListener` to the process that answers it. Raises `LockdownError` or `OSError`."""
     machine = confinement.machine()
     if machine is None:
         raise LockdownError(missing())
@@ -67,25 +69,55 @@ def lock(readable: ReadablePaths, keep: Sequence[int]) -> None:
         confinement.allow_reading(rules, path)
     for path in readable.listed:
         confinement.allow_reading(rules, path, only_names=True)
-    locks = confinement.Locks(rules, confinement.filter_program(machine, READING))
+    reporting, others = refusals.split_calls(READING)
+    reporting_filter = confinement.reporting_program(machine, reporting)
+    strict_filter = confinement.filter_program(machine, READING)
+    lenient_filter = confinement.filter_program(machine, others)
     _separate_shared_memory()
-    _block_descriptors((*keep, rules))
+    _block_descriptors((*keep, rules), readable)
     _limit()
     confinement.forbid_new_privileges()
-    confinement.take_files(locks.rules)
-    confinement.take_system_calls(locks.filter, _ATTEMPTS)
+    confinement.take_files(rules)
+    try:
+        listener = refusals.install_reporting_filter(reporting_filter)
+    except OSError:  # another program already listens, or the kernel is too old
+        confinement.take_system_calls(strict_filter, _ATTEMPTS)
+        return
+    hand_over(listener)
+    os.close(listener)
+    confinement.take_system_calls(lenient_filter, _ATTEMPTS)
 
 
-def _block_descriptors(keep: Sequence[int]) -> None:
-    """Make the kernel's descriptors useless; objects of the user's still have their numbers."""
+def _block_descriptors(keep: Sequence[int], readable: ReadablePaths) -> None:
+    """Make the kernel's descriptors useless, except that files that may be read stay readable;
+    objects of the user's still have their numbers."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd not in (*keep, nothing):
             with suppress(OSError):  # the descriptor of the listing itself
                 os.fstat(fd)
-                os.dup2(nothing, fd, inheritable=False)
+                if not _reopen_for_reading(fd, readable):
+                    os.dup2(nothing, fd, inheritable=False)
     os.close(nothing)
+
+
+def _reopen_for_reading(fd: int, readable: ReadablePaths) -> bool:
+    """Replace a descriptor by one that can only read the same file, with its own position."""
+    link = f"/proc/self/fd/{fd}"
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or not readable.contains(os.readlink(link)):
+        return False
+    try:
+        position = os.lseek(fd, 0, os.SEEK_CUR)
+        reader = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.lseek(reader, position, os.SEEK_SET)
+        os.dup2(reader, fd, inheritable=False)
+    finally:
+        os.close(reader)
+    return True
 
 
 class _Mapping(NamedTuple):
