@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
+from mahtab_tui.worker.protected import ResolvedPath
+
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
 Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
@@ -28,7 +30,9 @@ CHANGE_SIGNS: Mapping[str, str] = {
 RESET = "The kernel was reset."
 FRESH = "Started a fresh kernel; its namespace is empty."
 
-Lock = Literal["keep", "discard"]
+Lock = Literal["keep", "discard", "guard"]
+"""How code that the user has not approved is confined: to a locked fork whose new names are kept or
+discarded, or to the kernel without its protected files."""
 
 
 class Status(StrEnum):
@@ -420,6 +424,9 @@ class Operations:
     installed = Operation(bool)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
+    resolve_paths = Operation[list[ResolvedPath | None]](
+        cast("Any", list[ResolvedPath | None]), ALL, timeout=15.0
+    )
     inspect = Operation(Detail, "name", timeout=10.0)
     describe = Operation(dict[str, str])
     inspect_object = Operation(
@@ -471,7 +478,9 @@ class Kernel(Protocol):
                 self._report(KernelState.IDLE, "")
 
     def _refuse_lock(self, lock: Lock | None) -> None:
-        if lock:
+        """Refuse what this kernel cannot do. Without its own worker, it guards no files: then only
+        the text of the code is checked before it runs."""
+        if lock in ("keep", "discard"):
             raise KernelError(
                 f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
             )
@@ -492,8 +501,7 @@ class Kernel(Protocol):
     ) -> CellResult:
         """Run a cell, and wait for its end. Nothing that the cell does raises here, not even the
         kernel's death. nested: run it while the cell that called the host waits. on_display: called
-        before `on_output` gets the display's text. lock: run it in a locked fork, which can only
-        read and compute."""
+        before `on_output` gets the display's text. lock: how the code is confined."""
         return self._run_cell(code, CellListener(cell, on_output, on_display), nested, lock)
 
     def _run_cell(
@@ -560,6 +568,11 @@ class Kernel(Protocol):
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         """Return where the values of some variables occur, and which of them each code reaches."""
         return self._ask(Operations.private_use, names=list(names), codes=list(codes))
+
+    def resolve_paths(self, texts: Sequence[str]) -> list[ResolvedPath | None]:
+        """Return where texts lead if the kernel's code uses them as paths; None for those that
+        cannot be paths."""
+        return self._ask(Operations.resolve_paths, texts=list(texts))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         """Describe a variable. run_code: whether code of the user's classes may run."""

@@ -100,6 +100,8 @@ class SessionAgent:
         """The private variables of the next code, which the user was asked about."""
         self._reviewed = False
         """Whether the changes of the next code are reviewed."""
+        self._approved = False
+        """Whether the user has approved the next code."""
         self._fork_result: CellResult | None = None
         """The next code's result if it has already run in a locked fork."""
         questions = (each for each in parts.past if isinstance(each, UserChat | AssistantChat))
@@ -117,7 +119,7 @@ class SessionAgent:
     def rules(self) -> CodeRules:
         from mahtab_tui.session.code_rules import CodeRules
 
-        return CodeRules(self.info, self._kernel)
+        return CodeRules(self.info, self._kernel, self._parts.cells.still_means_same)
 
     @property
     def party(self) -> str:
@@ -286,7 +288,7 @@ class SessionAgent:
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
         result, self._fork_result = self._fork_result, None
         if result is None:
-            result = self._run(request, code)
+            result = self._run(request, code, None if self._approved else "guard")
         output = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
         if result.detail:
             output = f"{output}\n{result.detail}".strip()
@@ -317,7 +319,7 @@ class SessionAgent:
             variables=make_encodable(variables),
         )
 
-    def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
+    def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
         return self._parts.cells.run(
             code,
             origin="assistant",
@@ -361,6 +363,7 @@ class SessionAgent:
             decision = ask_approval(self.log, self.approvals, asked, self.cancelled.is_set)
         finally:
             self._open_request = None
+        self._approved = decision is not None and decision.action in ("run", "all")
         return self._apply_all(decision or Decision("stop"))
 
     def take_added_words(self, turn: int) -> list[str]:
@@ -406,7 +409,7 @@ class SessionAgent:
         """Decide about code; read-only code may run here."""
         info = self.info
         can_ask = self._parts.frontend.can_ask
-        self._fork_result, self._reviewed = None, False
+        self._fork_result, self._reviewed, self._approved = None, False, False
         self._allowed_private = used = self._private.uses(request.code)
         cannot_review = ""
         if info.approval == "review":
@@ -417,7 +420,8 @@ class SessionAgent:
             request.code,
             author=self.party,
             private=used,
-            trusted=trusted or info.planning,
+            trusted=trusted,
+            planning=info.planning,
             can_ask=can_ask or info.planning,
         )
         if info.planning:

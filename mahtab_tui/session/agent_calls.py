@@ -290,24 +290,25 @@ class AgentCalls:
         agents = session.joined_agents
         request = agents.new_call()
         try:
-            code, used, in_fork = self._approve_code(call, request, sent)
-            if in_fork:
-                run = _AgentCell(session, call, request, code, timeout, used, "keep")
+            code, used, lock = self._approve_code(call, request, sent)
+            if lock == "keep":
+                run = _AgentCell(session, call, request, code, timeout, used, lock)
                 answer = run.answer()
                 if not run.needs:
                     return answer
                 request = agents.new_call()
+                lock = None
                 code = agents.request_approval(call, request, code, why=run.needs)
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
-        answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
+        answer = _AgentCell(session, call, request, code, timeout, used, lock).answer()
         return replace(answer, edited=code if code != sent else "")
 
     def _approve_code(
         self, call: AgentCall, request: str, code: str
-    ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code to run, the private variables that the user was asked about, and whether
-        it runs in a locked fork first."""
+    ) -> tuple[str, tuple[str, ...], Lock | None]:
+        """Return the code to run, the private variables that the user was asked about, and how the
+        code is confined."""
         session = self._session
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
@@ -321,12 +322,12 @@ class AgentCalls:
             reason = permission.reason.rstrip(".")
             raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
         if permission.action != "ask":
-            return code, used, permission.action == "lock"
+            return code, used, "keep" if permission.action == "lock" else "guard"
         why = permission.reason or None
         if why is None and session.info.approval == "review":
             why = "changes of agents are not reviewed afterwards"
         approved = session.joined_agents.request_approval(call, request, code, why=why)
-        return approved, used, False
+        return approved, used, None
 
     def _reset(self, call: AgentCall) -> tuple[int, int]:
         session = self._session

@@ -135,6 +135,10 @@ class Cells:
         self._run_lock = threading.Lock()
         """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
         of others do not start."""
+        self._approved: set[int] = set()
+        """Cells of the user, and those that the user approved."""
+        self._read_only: set[int] = set()
+        """Cells that ran in a locked fork."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         self.outputs = RememberedOutputs()
         self.provenance = Provenance()
@@ -173,6 +177,19 @@ class Cells:
         authors += [self._authors[each] for each in list(self._running)]
         return next((party for kind, party in reversed(authors) if kind != "user"), None)
 
+    def still_means_same(self, name: str) -> bool:
+        """Return whether a dotted name means what the user called by it: no code that the user has
+        not approved has bound it since."""
+        root, _, attribute = name.partition(".")
+        author = self.provenance.author(root)
+        if author is None or author.party == YOU or author.cell in self._approved:
+            return True
+
+        # A locked fork returns plain data, whose methods are those of its type.
+        variable = self.provenance.described(root)
+        is_data = variable is not None and variable.kind == "data"
+        return bool(attribute) and is_data and author.cell in self._read_only
+
     def run(
         self,
         code: str,
@@ -197,6 +214,10 @@ class Cells:
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
             with self._number_lock:
                 cell = self.last = self.last + 1
+            if lock is None:
+                self._approved.add(cell)
+            elif lock == "keep":
+                self._read_only.add(cell)
             code_record = records.UserReplIn if origin == "user" else records.AssistantReplIn
             started = code_record(code, cell=cell, party=party, **attrs)
             on_output, on_display = self._output_callbacks(started, listener)

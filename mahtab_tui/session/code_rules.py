@@ -4,17 +4,28 @@ code can call things by other names."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import Permission, SessionInfo
+from mahtab_tui.session.protected_names import protected_candidates
 from mahtab_tui.session.variables import explain_approval
-from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
+from mahtab_tui.settings.approval_rules import (
+    READ_ONLY,
+    UNKNOWN,
+    Call,
+    Paths,
+    Rule,
+    open_call,
+    texts_to_resolve,
+)
+from mahtab_tui.worker.protected import is_protected
 
 _LONGEST = 100_000
 """Maximum characters of code to search for calls."""
+_BUILTINS = frozenset(("builtins", "__builtins__"))
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
@@ -29,17 +40,29 @@ class Verdict(NamedTuple):
 class CodeRules:
     """Decides about code of the model or of an agent."""
 
-    def __init__(self, info: SessionInfo, kernel: Kernel) -> None:
+    def __init__(
+        self, info: SessionInfo, kernel: Kernel, means_same: Callable[[str], bool]
+    ) -> None:
+        """means_same: whether a dotted name still is what the user called by it."""
         self._info = info
         self._kernel = kernel
+        self._means_same = means_same
         self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None if not yet checked."""
 
     def permission(
-        self, code: str, *, author: str, private: Sequence[str], trusted: bool, can_ask: bool = True
+        self,
+        code: str,
+        *,
+        author: str,
+        private: Sequence[str],
+        trusted: bool,
+        planning: bool = False,
+        can_ask: bool = True,
     ) -> Permission:
         """private: the private variables that the code uses. trusted: whether its author need not
-        ask. can_ask: whether a user can answer."""
+        ask. planning: whether it can only run in a locked fork. can_ask: whether a user can
+        answer."""
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
@@ -47,6 +70,12 @@ class CodeRules:
             return self.ask(explain_approval(private, author), can_ask=can_ask)
         if verdict.action == "ask":
             return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
+        if planning:
+            return Permission("allow")
+        may_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
+        if not may_lock and (file := self.protected_file(code)):
+            reason = f"it may change {file}, which only code that you approve may do"
+            return self.ask(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
         if verdict.action != "lock":
@@ -63,7 +92,30 @@ class CodeRules:
 
     def verdict(self, code: str) -> Verdict:
         rules = self._info.rules
-        return apply_rules(rules, code) if rules else Verdict("")
+        if not rules:
+            return Verdict("")
+        return apply_rules(rules, code, self.resolve_paths, self._means_same)
+
+    def resolve_paths(self, texts: Iterable[str]) -> Paths:
+        """Ask the kernel where texts lead as paths; empty if it does not answer."""
+        asked = sorted(texts)
+        try:
+            paths = self._kernel.resolve_paths(asked) if asked else []
+        except KernelError:
+            return {}
+        return dict(zip(asked, paths, strict=True))
+
+    def protected_file(self, code: str) -> str:
+        """Return the protected file or folder that code may change, as far as its text shows."""
+        texts = protected_candidates(code)
+        named = next(filter(is_protected, texts), "")
+        if named:
+            return named
+        paths = self.resolve_paths(texts)
+        protected = (
+            text for text in texts if (path := paths.get(text)) and any(map(is_protected, path))
+        )
+        return next(protected, "")
 
     def lock_obstacle(self) -> str:
         """Return why code cannot run in a locked fork, as a clause."""
@@ -84,14 +136,24 @@ class CodeRules:
         return (exact_rule(call),)
 
 
-def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
-    """Apply `deny` before `ask` before `allow`."""
-    calls, call = find_calls(code), parse_single_call(code)
-    for action, tried in (("deny", calls), ("ask", calls), ("allow", [call] if call else [])):
-        for rule in rules:
-            if rule.name == READ_ONLY:  # code may call a function of this name
-                continue
-            if rule.action == action and any(map(rule.matches, tried)):
+def apply_rules(
+    rules: Sequence[Rule],
+    code: str,
+    resolve: Callable[[Iterable[str]], Paths],
+    means_same: Callable[[str], bool],
+) -> Verdict:
+    """Apply `deny` before `ask` before `allow`. resolve: finds where texts lead as paths.
+    means_same: whether a dotted name still is what the user called by it."""
+    # Code may call a function named `read_only`.
+    call_rules = [rule for rule in rules if rule.name != READ_ONLY]
+    calls = find_calls(code)
+    single_call = parse_single_call(code)
+    allowed_calls = [single_call] if single_call and means_same(single_call.name) else []
+    paths = resolve(texts_to_resolve(call_rules, [*calls, *allowed_calls]))
+
+    for action, candidates in (("deny", calls), ("ask", calls), ("allow", allowed_calls)):
+        for rule in call_rules:
+            if rule.action == action and any(rule.matches(call, paths) for call in candidates):
                 return Verdict(rule.action, rule.text)
     locking = next((rule for rule in rules if rule.name == READ_ONLY), None)
     return Verdict("") if locking is None else Verdict("lock", locking.text)
@@ -124,6 +186,8 @@ def parse_single_call(code: str) -> Call | None:
     """Return the call that the code consists of, if all its arguments are plain constants."""
     match _parse(code):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
+            if not _BUILTINS.isdisjoint(ast.unparse(node.func).split(".")[:1]):
+                return None  # code may give this name to another module
             call = _call(node, {})
             values = (*call.arguments, *call.keywords.values())
             plain = all(isinstance(value, str | int | float | None) for value in values)

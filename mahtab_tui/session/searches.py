@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
-from mahtab_tui.settings.approval_rules import Call
+from mahtab_tui.settings.approval_rules import Call, texts_to_resolve
 from mahtab_tui.system import IMPORTS, start_thread
 from mahtab_tui.worker.contexts import ContextText, NamedContext
 from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
@@ -406,7 +406,9 @@ class ServerCalls:
             return
         name = f"{server}.{tool.name}"
         call, strictest = Call(name, keywords=arguments), ("deny", "ask", "allow")
-        matching = [rule for rule in self._parts.info.rules if rule.matches(call)]
+        rules = self._parts.info.rules
+        paths = self._parts.agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
+        matching = [rule for rule in rules if rule.matches(call, paths)]
         rule = min(matching, key=lambda rule: strictest.index(rule.action), default=None)
         if rule is not None and rule.action == "deny":
             raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import glob
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
+
+from mahtab_tui.worker.protected import MAX_PATH_CHARS, ResolvedPath
 
 RuleAction = Literal["deny", "ask", "allow"]
 READ_ONLY = "read_only"
@@ -25,6 +29,10 @@ _ARGUMENT = re.compile(
 _ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
 _LONGEST = 500
 _ANY = "*"
+_WILDCARD = re.compile(r"[*?\[]")
+_GLOB_TOKEN = re.compile(r"\*\*+|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+"""The beginning of an address, such as ``file:``."""
 
 
 Pattern = object
@@ -32,6 +40,11 @@ Pattern = object
 _ANY_VALUE = object()
 UNKNOWN = object()
 """Stands for an argument whose value is not known from the code."""
+
+
+Paths = Mapping[str, ResolvedPath | None]
+"""Where texts lead that are used as paths; None for those that cannot be paths. A text that is
+missing here could not be resolved."""
 
 
 class Call(NamedTuple):
@@ -50,10 +63,11 @@ def open_call(
     path: object, mode: object = "r", keywords: Mapping[str, object] = MappingProxyType({})
 ) -> Call:
     """Return a call of `open`, whose mode becomes one letter: r, w, a, x, or r+ for changing."""
-    return Call("open", (path, _mode(mode) if isinstance(mode, str) else mode), keywords)
+    return Call("open", (path, mode_letter(mode) if isinstance(mode, str) else mode), keywords)
 
 
-def _mode(mode: str) -> str:
+def mode_letter(mode: str) -> str:
+    """Return r, w, a, x, or r+ for the mode of an open file."""
     return next((letter for letter in "wax" if letter in mode), "r+" if "+" in mode else "r")
 
 
@@ -66,8 +80,9 @@ class Rule(NamedTuple):
     more: bool
     text: str
 
-    def matches(self, call: Call) -> bool:
-        """An unknown argument matches in `deny` and `ask`, but not in `allow`."""
+    def matches(self, call: Call, paths: Paths) -> bool:
+        """An unknown argument matches in `deny` and `ask`, but not in `allow`. paths: those of
+        `texts_to_resolve`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
@@ -83,7 +98,22 @@ class Rule(NamedTuple):
             *zip(self.arguments, call.arguments, strict=False),
             *((pattern, call.keywords[name]) for name, pattern in self.keywords),
         ]
-        return all(_matches(pattern, value, not strict) for pattern, value in pairs)
+        return all(_matches(pattern, value, paths, strict=strict) for pattern, value in pairs)
+
+    @property
+    def text_patterns(self) -> list[str]:
+        patterns = [*self.arguments, *(pattern for _, pattern in self.keywords)]
+        return [pattern for pattern in patterns if isinstance(pattern, str)]
+
+
+def texts_to_resolve(rules: Iterable[Rule], calls: Iterable[Call]) -> set[str]:
+    """Return the texts that must be resolved as paths to compare these rules with these calls."""
+    folders = {_folder(pattern) for rule in rules for pattern in rule.text_patterns}
+    if not folders:
+        return set()
+    values = [value for call in calls for value in (*call.arguments, *call.keywords.values())]
+    texts = {_to_text(value) for value in values if isinstance(value, str | bytes)}
+    return folders | {text for text in texts if len(text) <= MAX_PATH_CHARS}
 
 
 def split_rules(text: str) -> list[str]:
@@ -115,7 +145,7 @@ def parse_rule(text: str) -> Rule:
         raise ValueError(f"{rule} names no call: write {name}(*)")
     positional, keywords = _parse_patterns(inside, rule)
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
-        positional[1] = _mode(positional[1])
+        positional[1] = mode_letter(positional[1])
     more = bool(positional) and positional[-1] is _ANY_VALUE
     return Rule(
         action,  # type: ignore[arg-type]
@@ -147,11 +177,112 @@ def _parse_patterns(inside: str, rule: str) -> tuple[list[Pattern], list[tuple[s
     return positional, keywords
 
 
-def _matches(pattern: Pattern, value: object, unknown_fits: bool) -> bool:
+def _matches(pattern: Pattern, value: object, paths: Paths, *, strict: bool) -> bool:
     if pattern is _ANY_VALUE:
         return True
     if value is UNKNOWN:
-        return unknown_fits
-    if isinstance(pattern, str):
-        return isinstance(value, str) and fnmatchcase(value, pattern)
-    return type(pattern) is type(value) and pattern == value
+        return not strict
+    if not isinstance(pattern, str):
+        return type(pattern) is type(value) and pattern == value
+    if strict:
+        return isinstance(value, str) and _allows_text(pattern, value, paths)
+    return isinstance(value, str | bytes) and _may_mean(pattern, _to_text(value), paths)
+
+
+def _allows_text(pattern: str, value: str, paths: Paths) -> bool:
+    """Return whether a text matches a pattern, both as it is and as a path: links, ``..`` and ``~``
+    lead nowhere that the pattern does not name."""
+    if _WILDCARD.search(pattern) is None:
+        if value != pattern:
+            return False
+    elif ".." in value.split("/"):
+        return False
+    scheme = _SCHEME.match(value)
+    if scheme is not None and not pattern.startswith(scheme[0]):
+        return False
+    if len(value) > MAX_PATH_CHARS:  # no path, but a text
+        return matches_glob(pattern, value)
+
+    folder_text = _folder(pattern)
+    name_pattern = pattern[len(folder_text) :]
+    if value not in paths or (folder := paths.get(folder_text)) is None:
+        return False
+    target = paths[value]
+    if target is None:
+        return matches_glob(pattern, value)
+    if value == pattern and name_pattern in ("", ".", "..", "~"):
+        return True
+    if value.startswith("~"):  # some functions insert the user's folder, and some do not
+        return matches_glob(_join(folder.as_written, name_pattern), target.as_written) and (
+            matches_glob(_join(folder.expanded, name_pattern), target.expanded)
+        )
+    return matches_glob(_join(folder.expanded, name_pattern), target.as_written)
+
+
+def _may_mean(pattern: str, value: str, paths: Paths) -> bool:
+    """Return whether a text matches a pattern as it is or as a path. Here ``*`` crosses slashes, so
+    that nothing slips through."""
+    if fnmatchcase(value, pattern):
+        return True
+    folder_text = _folder(pattern)
+    folder = paths.get(folder_text)
+    target = paths.get(value)
+    if folder is None or target is None:
+        return False
+    name_pattern = pattern[len(folder_text) :]
+    return any(fnmatchcase(path, _join(start, name_pattern)) for start in folder for path in target)
+
+
+def _to_text(value: str | bytes) -> str:
+    return os.fsdecode(value)
+
+
+def _folder(pattern: str) -> str:
+    """Return the folders of a pattern before its first wildcard, with a slash at the end; empty if
+    there are none."""
+    fixed = _WILDCARD.split(pattern, maxsplit=1)[0]
+    return fixed[: fixed.rfind("/") + 1]
+
+
+def _join(folder: str, name_pattern: str) -> str:
+    return f"{glob.escape(folder.rstrip('/'))}/{name_pattern}"
+
+
+def matches_glob(pattern: str, text: str) -> bool:
+    """Compare like `fnmatchcase`, but only ``**`` crosses slashes. Takes linear time: it follows all
+    positions in the pattern at once, as the bits of a number."""
+    tokens = _GLOB_TOKEN.findall(pattern)
+    stars = 0
+    for position, token in enumerate(tokens):
+        if token[0] == "*":
+            stars |= 1 << position
+
+    steps: dict[str, tuple[int, int]] = {}
+    positions = _skip_stars(1, stars)
+    for character in text:
+        if character not in steps:
+            steps[character] = _step_masks(tokens, character)
+        advancing, staying = steps[character]
+        positions = (positions & advancing) << 1 | positions & staying
+        positions = _skip_stars(positions, stars)
+        if not positions:
+            return False
+    return bool(positions >> len(tokens) & 1)
+
+
+def _skip_stars(positions: int, stars: int) -> int:
+    return positions | (positions & stars) << 1
+
+
+def _step_masks(tokens: Iterable[str], character: str) -> tuple[int, int]:
+    """Return the positions of a pattern that a character advances, and those at which it stays."""
+    advancing = 0
+    staying = 0
+    for position, token in enumerate(tokens):
+        if token[0] == "*":
+            staying |= (character != "/" or len(token) > 1) << position
+        elif len(token) == 1 and token != "?":
+            advancing |= (token == character) << position
+        else:
+            advancing |= (character != "/" and fnmatchcase(character, token)) << position
+    return advancing, staying

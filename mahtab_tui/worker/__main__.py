@@ -22,7 +22,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import magics, toolbox
+from . import magics, protected, toolbox
 from .awaiting import EventLoop, warn_about_unawaited_coroutines
 from .control import (
     Channel,
@@ -83,6 +83,8 @@ class Worker:
         toolbox.install(self._calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(main.__dict__, self.environment, self._interrupts, self._loop)
+        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
+        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
         self.responder = Responder(
             self.channel.send,
             main.__dict__,
@@ -143,7 +145,10 @@ class Worker:
         seal = frame.pop("seal", "")
         cell, code, needs = frame["cell"], frame["code"], ""
         self._unsaved = True
-        if lock := frame.get("lock"):
+        lock = frame.get("lock")
+        if lock == "guard":
+            self._protected_files.guard(cell)
+        if lock in ("keep", "discard"):
             run_locked = own_module("locked").run_locked
             parts = self._executor, self.environment, self._calls
             run, keep = partial(run_locked, *parts, cell, code), lock == "keep"

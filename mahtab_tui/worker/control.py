@@ -309,6 +309,7 @@ class Responder:
             "complete": self._caller("completion.complete", "complete", "code", "cursor"),
             "explain": self._caller("completion.complete", "explain_at", "code", "cursor"),
             "private_use": self._caller("private_use", "private_use", "names", "codes"),
+            "resolve_paths": lambda frame: own_module("protected").resolve_paths(frame["texts"]),
             "installed": _is_installed,
         }
         """On threads, because they may run user code or access a slow disk."""

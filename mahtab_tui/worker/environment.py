@@ -313,8 +313,12 @@ class CellEnvironment:
             if self._interrupts.running:
                 handle(event, args)
 
+        self.add_audit_handler(events, handle_in_cell)
+
+    def add_audit_handler(self, events: Iterable[str], handle: AuditHandler) -> None:
+        """Call a function for these audit events. What it raises ends the operation."""
         for event in events:
-            self._audit_handlers.setdefault(event, []).append(handle_in_cell)
+            self._audit_handlers.setdefault(event, []).append(handle)
 
     def _note_loaded(self, event: str, args: tuple[Any, ...]) -> None:
         if (

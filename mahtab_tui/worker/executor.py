@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextvars
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
@@ -23,6 +24,7 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceTracker, merge_changes
 
 if TYPE_CHECKING:
+    from .lost_state import StateRecorder
     from .undo.history import UndoHistory
 
 
@@ -94,6 +96,8 @@ class Report(NamedTuple):
     fork_only: list[str]
     needs: str
     """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
+    lost_settings: Sequence[str] = ()
+    """Names of what the code has set outside the namespace, which stays in the fork."""
 
 
 class Environment(Protocol):
@@ -125,6 +129,8 @@ class Executor:
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
+        self.state_recorder: StateRecorder | None = None
+        """In a locked fork, instead of `undo`."""
         self.attribution = CellAttribution()
         self.loop = loop
         """Runs coroutines; a fork must replace it."""
@@ -134,6 +140,8 @@ class Executor:
         magics.install_magics(lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
+        self._fork_names: set[str] = set()
+        """Names that only locked forks have made or bound: other read-only code may bind them."""
         self.depth = 0
 
     def run(self, cell: int, source: str, refusal: str | None = None) -> Outcome:
@@ -164,20 +172,37 @@ class Executor:
         except KeyboardInterrupt:
             pieces = [("traceback", "KeyboardInterrupt\n")]
             return Outcome("interrupted", pieces, self._end(), []), ""
+        if keep and not report.needs:
+            report = report._replace(needs=self._replaced_name(report))
         outcome = report.outcome
-        note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
+        if report.needs:
+            note = f"stopped: {report.needs}; nothing was kept\n"
+        else:
+            note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
         if keep and not report.needs:
             if self.undo is not None and self.depth == 1:
                 self.undo.begin(cell)
             cache_source(source, cell_filename(cell))
             self._history.add_source(cell, source)
             self.namespace.update(report.values)
+            self._fork_names.update(report.values)
+            self._fork_names.difference_update(report.deleted)
             for name in report.deleted:
                 self.namespace.pop(name, None)
-        if not note and report.needs:
-            note = f"stopped: {report.needs}; nothing was kept\n"
         pieces = [*outcome.pieces, *([("stdout", note)] if note else [])]
         return outcome._replace(pieces=pieces, changes=self._end()), report.needs
+
+    def _replaced_name(self, report: Report) -> str:
+        """Return what read-only code would do to a name of the user's, as a clause; empty if it only
+        binds new names and those of other read-only code."""
+        for name in report.deleted:
+            if name not in self._fork_names:
+                return f"wanted to delete {name}"
+        for name in report.values:
+            exists = name in self.namespace or hasattr(builtins, name)
+            if exists and name not in self._fork_names:
+                return f"wanted to replace {name}"
+        return ""
 
     def _run_in_environment(self, cell: int, source: str) -> Outcome:
         self._begin()
@@ -207,6 +232,7 @@ class Executor:
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
             changes = self._end()
+            self._fork_names.difference_update(change["name"] for change in changes)
             forget_short_texts()
         shown = [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces]
         return Outcome(status, shown, changes, frames)
@@ -223,7 +249,7 @@ class Executor:
         cache_source(source, filename)
         self._history.add_source(cell, source)
         compiled = self._cells[-1].compiled = self._compile(source, filename)
-        self._track_reachable(undo)
+        self._track_reachable(self.state_recorder or undo)
         value = self._evaluate(compiled)
         if compiled.last is None:
             return
@@ -304,7 +330,7 @@ class Executor:
         cell = self._cells[-1]
         cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
 
-    def _track_reachable(self, undo: UndoHistory | None = None) -> None:
+    def _track_reachable(self, undo: UndoHistory | StateRecorder | None = None) -> None:
         if self._cells and (code := self._cells[-1].compiled) is not None:
             parts = (code.body,) if code.last is None else (code.body, code.last)
             with self._interrupts.shielded():

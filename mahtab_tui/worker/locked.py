@@ -28,12 +28,14 @@ from .awaiting import EventLoop
 from .capture import shorten
 from .control import Host
 from .executor import MAX_SHOWN, Executor, Outcome, Report
+from .lost_state import MAX_LABELS, StateRecorder
 from .objects import name_of
 from .sandbox import read_only
+from .sandbox.private_places import ReadablePaths, is_env_file, readable_paths
+from .sandbox.refusals import RefusalListener
 from .sandbox.server import MODULES
-from .side_effects import read_side_effect, to_text
+from .side_effects import is_ignored_path, read_side_effect, to_text
 from .stdlib import late_import
-from .tracebacks import OUR_FOLDER
 from .undo.checkpoint import fork_uninterrupted
 from .variables import HIDDEN
 
@@ -48,9 +50,8 @@ _TICK = 0.25
 _MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
+MAX_OPENED_PATHS = 1_000
 _KINDS = ("stdout", "value", "traceback")
-_ENTRIES = 500
-"""Maximum readable entries of the home folder, if it is the project's."""
 
 _PACKAGES = (
     "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx xarray plotly altair bokeh tabulate rich yaml toml"
@@ -78,8 +79,7 @@ def run_locked(
     `KeyboardInterrupt`."""
     if why := read_only.missing():
         return _stopped(f"cannot be locked: {why}")
-    project = _project_parts(os.getcwd())
-    readable = [OUR_FOLDER, *project, *filter(None, sys.path), *environment.loaded]
+    readable = readable_paths([os.getcwd(), *filter(None, sys.path), *environment.loaded])
     ours, theirs = socket.socketpair()
     output, into = os.pipe()
     parent = os.getpid()
@@ -101,20 +101,11 @@ def run_locked(
         os.close(output)
 
 
-def _project_parts(folder: str) -> list[str]:
-    home = os.path.realpath(os.path.expanduser("~"))
-    if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
-        return [folder]
-    with suppress(OSError):
-        names = sorted(os.listdir(folder))[:_ENTRIES]
-        return [os.path.join(folder, name) for name in names if not name.startswith(".")]
-    return []
-
-
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
     """Name what stays in the fork, in a line; empty if nothing does."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
-    changed = ", ".join(f"`{name}`" for name in names if name in namespace)
+    existing = [*(name for name in names if name in namespace), *report.lost_settings]
+    changed = ", ".join(f"`{name}`" for name in existing)
     lost = ", ".join(f"`{name}`" for name in names if name not in namespace)
     parts = [f"changes to {changed} were not kept"] if changed else []
     parts += [f"{lost} {'were' if ',' in lost else 'was'} not kept"] if lost else []
@@ -138,8 +129,23 @@ class _Parent:
         self._namespace = namespace
         self._clock = (~pid << 3) | 2
         self._data = bytearray()
+        self._listener: RefusalListener | None = None
+        self._ready = False
+        """Whether the lock has been tried, and the code may run."""
+        self._refusal = ""
+        """The first action that the system refused to the code, as a clause."""
 
     def follow(self) -> Report:
+        try:
+            report = self._follow()
+        finally:
+            if self._listener is not None:
+                self._listener.close()
+        if self._refusal and not report.needs.startswith("wanted to "):
+            return _stopped(f"wanted to {self._refusal}")
+        return report
+
+    def _follow(self) -> Report:
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
@@ -149,18 +155,15 @@ class _Parent:
             if self._output in ready and not self._pass_output():
                 poll.unregister(self._output)
             if self._channel.fileno() in ready:
-                piece = b""
-                with suppress(ConnectionError):
-                    piece = self._channel.recv(1 << 20)
-                if not piece:
-                    return _stopped(self._exit_cause())
-                self._data += piece
-                try:
-                    if (report := self._read()) is not None:
-                        return report
-                except Exception as error:  # the fork may send anything
-                    about = f"{type(error).__name__}: {str(error)[:200]}"
-                    return _stopped(f"sent results that cannot be read ({about})")
+                had_listener = self._listener is not None
+                if (report := self._receive()) is not None:
+                    return report
+                if self._listener is not None and not had_listener:
+                    poll.register(self._listener.fd, select.POLLIN)
+            if self._listener is not None and (events := ready.get(self._listener.fd)):
+                self._answer_refusals(self._listener)
+                if events & select.POLLHUP:
+                    poll.unregister(self._listener.fd)
             now, total = time.monotonic(), computed
             with suppress(OSError):
                 total = time.clock_gettime(self._clock)
@@ -172,6 +175,30 @@ class _Parent:
                 return _stopped(
                     f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork"
                 )
+
+    def _receive(self) -> Report | None:
+        """Read what the fork sends; return the report, if it is complete."""
+        piece = b""
+        descriptors: list[int] = []
+        with suppress(ConnectionError):
+            piece, descriptors, _, _ = socket.recv_fds(self._channel, 1 << 20, 1)
+        if descriptors and self._listener is None:
+            os.set_inheritable(descriptors[0], False)
+            self._listener = RefusalListener(descriptors[0])
+        if not piece:
+            return _stopped(self._exit_cause())
+        self._data += piece
+        try:
+            return self._read()
+        except Exception as error:  # the fork may send anything
+            about = f"{type(error).__name__}: {str(error)[:200]}"
+            return _stopped(f"sent results that cannot be read ({about})")
+
+    def _answer_refusals(self, listener: RefusalListener) -> None:
+        wanted = listener.answer()
+        # The lock itself is tried before the code runs.
+        if wanted and self._ready and not self._refusal:
+            self._refusal = _clause(wanted)
 
     def _pass_output(self) -> bool:
         data = memoryview(os.read(self._output, 1 << 16))
@@ -208,6 +235,10 @@ class _Parent:
                 shown = {name: str(message[name]) for name in ("mime", "data", "text")}
                 Host.call("display", shown)
                 self._channel.send(b".")
+            elif message["op"] == "ready":
+                self._ready = True
+            elif message["op"] == "listener":
+                continue
             elif message["op"] == "refused":
                 return _stopped(f"cannot be locked: {_clause(message['why'])}")
             else:
@@ -234,7 +265,9 @@ class _Parent:
         }
         deleted = [name for name in map(_name, message["deleted"]) if name in self._namespace]
         apart = [_name(name) for name in message["apart"][:100]]
-        return Report(Outcome(status, pieces, [], frames), values, deleted, apart, "")
+        settings = [_clause(label)[:100] for label in message["settings"][:MAX_LABELS]]
+        outcome = Outcome(status, pieces, [], frames)
+        return Report(outcome, values, deleted, apart, "", settings)
 
     def _value(self, name: str, how: str, parts: list[Any], data: bytes) -> Any:
         if how == "data":
@@ -289,9 +322,13 @@ class _Child:
         self._calls = calls
         self._channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, _LOWEST)
         self._wants: dict[str, None] = {}
+        self._opened: dict[str, None] = {}
+        """Paths that the code has opened."""
         self._loaded = frozenset(sys.modules)
 
-    def run(self, parent: int, output: int, readable: list[str], job: tuple[int, str]) -> NoReturn:
+    def run(
+        self, parent: int, output: int, readable: ReadablePaths, job: tuple[int, str]
+    ) -> NoReturn:
         try:
             read_only.leave_parent(parent)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -299,18 +336,26 @@ class _Child:
                 os.dup2(old, new)
             sys.dont_write_bytecode = True
             try:
-                read_only.lock(readable, (0, 1, 2, self._channel))
+                read_only.lock(readable, (0, 1, 2, self._channel), self._hand_over)
             except Exception as error:
                 self._send({"op": "refused", "why": str(error) or type(error).__name__})
             else:
+                self._send({"op": "ready"})
                 self._prepare()
                 self._report(job[1], self._executor.run(*job))
         finally:
             os._exit(0)
 
+    def _hand_over(self, listener: int) -> None:
+        """Send the descriptor of a `RefusalListener` to the kernel."""
+        channel = socket.socket(fileno=os.dup(self._channel))
+        socket.send_fds(channel, [_encode_message({"op": "listener"})], [listener])
+        channel.close()
+
     def _prepare(self) -> None:
         executor = self._executor
         executor.undo = magics.Reloading.reloader = None
+        executor.state_recorder = self._state = StateRecorder(executor.namespace)
         executor.loop = EventLoop()
         self._environment.use_in_fork()
         self._calls.fork_handler = self._serve_call
@@ -329,7 +374,13 @@ class _Child:
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what code wants. This only explains: the operating system refuses."""
+        """Note what code wants. This only explains: the operating system refuses. The exception are
+        files of the environment far down in the project, which are refused here."""
+        if event == "open" and type(args[0]) is not int and is_env_file(to_text(args[0])):
+            self._record_need("read", to_text(args[0]))
+            raise PermissionError(errno.EACCES, "this file may contain secrets", to_text(args[0]))
+        if event == "open" and type(args[0]) is str and len(self._opened) < MAX_OPENED_PATHS:
+            self._opened.setdefault(args[0])
         if event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
             self._record_need("set the variable", to_text(args[0]))
         elif effect := read_side_effect(event, args):
@@ -375,6 +426,7 @@ class _Child:
                 "modules": [name for name in _imported(tree) if self._is_loadable(name)],
                 "deleted": [name for name in self._before if name not in self._executor.namespace],
                 "apart": list(dict.fromkeys([*changed, *lost])),
+                "settings": self._state.changed_labels(source),
             },
             data,
         )
@@ -397,7 +449,10 @@ class _Child:
         if self._wants:
             return f"wanted to {next(iter(self._wants))}"
         error = getattr(sys, "last_value", None)
-        return "" if outcome.status != "error" or error is None else _why_refused(error)
+        if outcome.status == "error" and error is not None and (reason := _why_refused(error)):
+            return reason
+        path = next(filter(_is_refused_file, self._opened), None)
+        return "" if path is None else f"wanted to read {_clause(path)[:200]}"
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
         """Return plain data as bytes, or how the kernel finds the same object, or its type's
@@ -425,11 +480,15 @@ class _Child:
             return name_of(type(value))
 
     def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
-        text = json.dumps(message).encode()
-        for part in (_HEAD.pack(len(text), len(data)), text, data):
+        for part in (_encode_message(message, len(data)), data):
             view = memoryview(part)
             while view:
                 view = view[os.write(self._channel, view) :]
+
+
+def _encode_message(message: dict[str, Any], data_size: int = 0) -> bytes:
+    text = json.dumps(message).encode()
+    return _HEAD.pack(len(text), data_size) + text
 
 
 def _origins(tree: ast.Module) -> dict[str, str]:
@@ -469,6 +528,18 @@ def _is_helper(value: Any, read: bool) -> bool:
     of_cell = "__main__" in (kind.__module__, getattr(value, "__module__", ""))
     passing = kind.__name__ in _PASSING or kind.__module__.startswith(_VIEWS)
     return read and (of_cell or callable(value) or passing)
+
+
+def _is_refused_file(path: str) -> bool:
+    """Return whether the lock keeps an existing file from being read. The code may have hidden the
+    error."""
+    if is_ignored_path(path):
+        return False
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno == errno.EACCES
+    return False
 
 
 def _why_refused(error: BaseException) -> str:

@@ -29,8 +29,13 @@ def _path(args: Args) -> str | None:
     if type(args[0]) is int:
         return None
     name = to_text(args[0])
-    ignored = name.startswith(_SYSTEM_FOLDERS) or any(part in name for part in _CACHES)
-    return None if ignored else name
+    return None if is_ignored_path(name) else name
+
+
+def is_ignored_path(path: str) -> bool:
+    """Return whether a path is one of the system, or of a cache, which libraries write by
+    themselves."""
+    return path.startswith(_SYSTEM_FOLDERS) or any(part in path for part in _CACHES)
 
 
 def _written_path(args: Args) -> str | None:

@@ -29,6 +29,7 @@ from .objects import (
 from .stdlib import own_module
 
 if TYPE_CHECKING:
+    from .lost_state import StateRecorder
     from .undo.graph import Kinds
     from .undo.history import UndoHistory
     from .undo.mutations import MutationDetector
@@ -306,7 +307,10 @@ class NamespaceTracker:
         return [describe_variable(name, value) for name, value in self._items()]
 
     def before_cell(
-        self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
+        self,
+        tree: ast.Module,
+        codes: tuple[types.CodeType, ...],
+        steps: UndoHistory | StateRecorder | None = None,
     ) -> None:
         self._before = None
         if not can_change_objects(tree, self._namespace):

@@ -8,6 +8,8 @@ import re
 
 LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); print('x'); import glob, time; glob.glob('*'); [len(str(i)) for i in range(3)]; time.sleep(0.05)"
 
+_MAKE_WRITABLE = "import ctypes; c = ctypes.CDLL(None); c.mprotect(ctypes.c_void_p({0}), ctypes.c_size_t(4096), 3); ctypes.memset({0}, 9, 8)"
+
 _CELLS = {
     # files
     "plain open": "open(P, 'w')",
@@ -171,6 +173,22 @@ _CELLS = {
     "memmap of the user": "MAPPED[:] = 0; MAPPED.flush()",
     "memmap by native protection": "c = ctypes.CDLL(None)\n"
     "c.mprotect(ctypes.c_void_p(MAPPED.ctypes.data), ctypes.c_size_t(4096), 3); MAPPED[0] = 9",
+    **{
+        f"memory that is read-only at the moment: {place}": _MAKE_WRITABLE.format(
+            f"PLACES[{place!r}]"
+        )
+        for place in ("access", "prot", "memmap", "anonymous", "named")
+    },
+    "memory of an SQLite database": "rows = [row for row in open('/proc/self/maps') if 'mapped.db' in row]\n"
+    "for row in rows:\n"
+    "    start, end = (int(address, 16) for address in row.split()[0].split('-'))\n"
+    "    ctypes.CDLL(None).mprotect(ctypes.c_void_p(start), ctypes.c_size_t(end - start), 3)\n"
+    "    at = ctypes.string_at(start, end - start).index(b'original text')\n"
+    "    ctypes.memset(start + at, 120, 8)",
+    "holes in shared memory": "ctypes.CDLL(None).madvise(ctypes.c_void_p(PLACES['named']), ctypes.c_size_t(4096), 9)",
+    "a second mapping of shared memory": "c = ctypes.CDLL(None); c.mremap.restype = ctypes.c_void_p\n"
+    "p = c.mremap(ctypes.c_void_p(PLACES['prot']), ctypes.c_size_t(0), ctypes.c_size_t(4096), 1)\n"
+    "c.mprotect(ctypes.c_void_p(p), ctypes.c_size_t(4096), 3); ctypes.memset(p, 9, 8)",
     "shared memory of the user": "SHARED.buf[0] = 9",
     "shared memory by name": "from multiprocessing import shared_memory as s; s.SharedMemory(name=SHARED.name).buf[0] = 9",
     "sql of pandas": "pandas.read_sql('drop table kept', DATABASE)",

@@ -148,6 +148,104 @@ def test_code_needing_more_is_refused_when_nobody_can_be_asked(
     assert not Path("x").exists()
 
 
+# Files that only code that the user approves may change.
+
+PROTECTED_WRITES = {
+    "open('AGENTS.md', 'a').write('x')": "AGENTS.md",
+    "create('.mahtab/config.toml', 'approval = \"auto\"')": ".mahtab/config.toml",
+    "import os\nos.rename('x', '.git/hooks/pre-commit')": ".git/hooks/pre-commit",
+    "!echo x >> .bashrc": ".bashrc",
+    "open('link', 'w')": "link",
+}
+
+
+@pytest.mark.parametrize(("block", "file"), PROTECTED_WRITES.items())
+@pytest.mark.parametrize("rules", [(), ("allow: open(*)", "allow: create(*)")])
+def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
+    open_session: OpenSession, block: str, file: str, rules: tuple[str, ...]
+) -> None:
+    Path("AGENTS.md").write_text("mine")
+    Path("link").symlink_to("AGENTS.md")
+    it = open_session(code(block), "Done.", approval="auto", approval_rules=rules)
+    it.session.submit("ask", "change it")
+    assert it.wait_approval().why == (
+        f"it may change {file}, which only code that you approve may do"
+    )
+    it.decide("skip")
+    it.store.wait(tags.AGENT, state="done")
+    assert Path("AGENTS.md").read_text() == "mine"
+
+
+def test_code_that_the_user_approves_changes_a_protected_file(open_session: OpenSession) -> None:
+    it = open_session(code("create('AGENTS.md', 'x')"), "Done.", approval="auto")
+    it.session.submit("ask", "change it")
+    it.wait_approval()
+    it.decide("run")
+    assert output(it, 1).status == "ok"
+    assert Path("AGENTS.md").read_text() == "x"
+
+
+def test_code_without_approval_cannot_change_a_protected_file_by_another_way(
+    open_session: OpenSession,
+) -> None:
+    name = "name = 'AGENTS' + '.md'\n"
+    attempts = [
+        f"{name}open(name, 'w')",
+        f"{name}import os\nos.remove(name)",
+        f"{name}import os\nos.rename(name, 'x')",
+        f"{name}import os\nos.link(name, 'x')",
+        f"{name}import subprocess\nsubprocess.run(['sh', '-c', f'echo x > {{name}}'])",
+        f"{name}import os\nos.system(f'rm {{name}}')",
+        f"{name}edit(name, 'mine', 'theirs')",
+        f"{name}import threading, time\n"
+        "def later():\n    time.sleep(0.2)\n    open(name, 'w')\n"
+        "thread = threading.Thread(target=later); thread.start()",
+    ]
+    Path("AGENTS.md").write_text("mine")
+    it = open_session(*map(code, attempts), "Done.", approval="auto", max_turns=20)
+    it.ask_and_wait("change it")
+    assert "AGENTS.md is protected" in it.value("thread.join()")
+    assert approvals(it) == []
+    assert Path("AGENTS.md").read_text() == "mine"
+    texts = [record.text for record in it.store.of(tags.ASSISTANT_REPL_OUT)]
+    assert all("AGENTS.md is protected: only code that the user" in text for text in texts[:-1])
+    it.run(f"{name}open(name, 'w').close()")
+    assert Path("AGENTS.md").read_text() == ""
+
+
+def test_code_in_a_plan_reads_protected_files_without_a_question(open_session: OpenSession) -> None:
+    Path("AGENTS.md").write_text("mine")
+    it = open_session(code("text = open('AGENTS.md').read()\ntext"), "A plan.")
+    it.session.info.set_planning(True)
+    it.ask_and_wait("plan")
+    assert output(it, 1).text == "'mine'\nran apart: text was not kept\n".replace("text", "`text`")
+    assert approvals(it) == []
+
+
+def test_a_rule_does_not_allow_a_name_that_read_only_code_has_bound(
+    open_session: OpenSession,
+) -> None:
+    rules = ("allow: read_only", "allow: summarize(*)", "allow: other(*)")
+    it = open_session(
+        code("del summarize"),
+        code("from subprocess import Popen as other"),
+        code("other('touch made', shell=True)"),
+        code("summarize('x')"),
+        "Done.",
+        approval_rules=rules,
+    )
+    it.run("def summarize(text): return 'short'")
+    it.session.submit("ask", "go on")
+    assert it.wait_approval(text="del summarize").why == "wanted to delete summarize"
+    it.decide("skip")
+    asked = it.wait_approval(text="other('touch made', shell=True)")
+    assert asked.why == "wanted to start /bin/sh -c touch made"
+    it.decide("skip", asked.request)
+    it.store.wait(tags.AGENT, state="done")
+    assert not Path("made").exists()
+    assert [record.text for record in it.store.of(tags.ASSISTANT_REPL_OUT)][-1] == "'short'\n"
+
+
 def start_agent_cell(it: Opened, code: str) -> Future[Any]:
     serve, done = it.join_agent(), Future[Any]()
     start_thread("agent", lambda: done.set_result(serve("evaluate", code=code)))

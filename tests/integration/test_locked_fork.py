@@ -20,18 +20,33 @@ from tests.integration.ordinary_cells import ORDINARY, SETUP
 TRIES = list(CELLS.items())
 GROUP = 24
 USER = """
-import mmap, numpy, sqlite3
+import ctypes, mmap, numpy, sqlite3
 from multiprocessing import shared_memory
 from concurrent.futures import ThreadPoolExecutor
 POOL = ThreadPoolExecutor(1); POOL.submit(len, '').result()
 FILE = open('log', 'a'); DATABASE = sqlite3.connect('data.db'); DATABASE.execute('create table if not exists kept (a)'); DATABASE.commit()
 MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096); MAPPED[:] = 1; MAPPED.flush()
 SHARED = shared_memory.SharedMemory(create=True, size=4096)
+# Memory that is read-only at the moment, but whose files are open for writing.
+for name in ('access', 'prot', 'memmap'): open(name, 'wb').write(b'x' * 4096)
+FILES = [open(name, 'r+b') for name in ('access', 'prot', 'memmap')]
+ACCESS = mmap.mmap(FILES[0].fileno(), 0, access=mmap.ACCESS_READ)
+PROT = mmap.mmap(FILES[1].fileno(), 0, prot=mmap.PROT_READ)
+READ_ONLY_MEMMAP = numpy.memmap(FILES[2], mode='r', dtype='u1')
+ANONYMOUS, NAMED = mmap.mmap(-1, 4096), shared_memory.SharedMemory(create=True, size=4096)
+PLACES = {
+    'access': numpy.frombuffer(ACCESS, 'u1').ctypes.data, 'prot': numpy.frombuffer(PROT, 'u1').ctypes.data,
+    'memmap': READ_ONLY_MEMMAP.ctypes.data, 'anonymous': ctypes.addressof(ctypes.c_char.from_buffer(ANONYMOUS)),
+    'named': ctypes.addressof(ctypes.c_char.from_buffer(NAMED.buf)),
+}
+for name in ('anonymous', 'named'): ctypes.CDLL(None).mprotect(ctypes.c_void_p(PLACES[name]), ctypes.c_size_t(4096), mmap.PROT_READ)
+MAPPED_DATABASE = sqlite3.connect('mapped.db'); MAPPED_DATABASE.execute('pragma mmap_size = 1000000')
+MAPPED_DATABASE.execute('create table if not exists kept (a)'); MAPPED_DATABASE.execute('insert into kept values (?)', ('original text',)); MAPPED_DATABASE.commit(); MAPPED_DATABASE.execute('select * from kept').fetchall()
 """
 DIGEST = """
 import os, resource, signal
 print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from sqlite_master')), FILE.tell(), os.getcwd(), os.environ.get('MARK'),
-    resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
+    [ctypes.string_at(place, 8) for place in PLACES.values()], MAPPED_DATABASE.execute('select * from kept').fetchall(), resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
 """
 
 
@@ -111,7 +126,8 @@ GROUPS = [
 def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
     cells = Cells(canaries.folder)
-    cells.run(canaries.names + USER)
+    setup = cells.run(canaries.names + USER)
+    assert setup.status == "ok", setup.output
     digest, names = cells.value(DIGEST), cells.value("sorted(globals())")
     before = canaries.seen()
     failed: list[object] = []
@@ -127,7 +143,7 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
         )
         if new not in ("[]\n", "") or "a secret text" in result.output:
             failed.append((what, result.output, new))
-    cells.run("SHARED.close(); SHARED.unlink()")
+    cells.run("SHARED.close(); SHARED.unlink(); NAMED.unlink()")
     cells.kernel.close()
     canaries.listener.close()
     assert failed == []
@@ -153,9 +169,22 @@ NEEDS = {
     "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
     "open('/etc/passwd').read()": "wanted to read /etc/passwd",
     "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
+    "try:\n    open('/etc/passwd')\nexcept OSError:\n    pass": "wanted to read /etc/passwd",
+    "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')": "wanted to remove data.csv",
+    "import ctypes\nctypes.CDLL(None).rename(b'data.csv', b'x')": "wanted to rename data.csv",
+    "import ctypes\nctypes.CDLL(None).creat(b'made', 0o600)": "wanted to write made",
+    "import ctypes\nctypes.CDLL(None).socket(2, 1, 0)": "wanted to connect to the internet",
+    "import pyarrow, pyarrow.csv as c\ntry:\n    c.write_csv(pyarrow.table({'a': [1]}), 'made')\nexcept OSError:\n    pass": "wanted to write made",
     "input('who?')": "wanted to call input()",
     "model = object()": "wanted to keep model (object), which is not plain data",
     "def load(): return 1": "wanted to keep load (function), which is not plain data",
+    "del df": "wanted to delete df",
+    "df = None": "wanted to replace df",
+    "df = df.dropna()": "wanted to replace df",
+    "globals()['df'] = 1": "wanted to replace df",
+    "for df in (1, 2): pass": "wanted to replace df",
+    "print = 5": "wanted to replace print",
+    "import json as pd": "wanted to replace pd",
     "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
     "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
     "import os; os._exit(3)": "ended its process",
@@ -173,8 +202,55 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
 
 
+LOST = {
+    "pd.set_option('display.max_rows', 3)": "pandas options",
+    "import sys; sys.path.append('x')": "sys.path",
+    "import json; json.dumps = len": "json.dumps",
+    "import decimal; decimal.getcontext().prec = 3": "decimal context",
+    "import random; random.seed(3)": "random",
+    "import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()": "threads",
+}
+
+
+def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
+    cells.run("import json, random, sys, decimal, threading, pandas as pd")
+    lines = {code: cells.run(code, "keep").output for code in LOST}
+    assert lines == {
+        code: f"ran apart: changes to `{label}` were not kept\n" for code, label in LOST.items()
+    }
+    assert cells.run("random.random() and None", "keep").output == ""
+
+
+def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None:
+    Path("lines").write_text("one\ntwo\n" + "x" * 20_000)
+    cells.run(
+        "import sqlite3; db = sqlite3.connect('data.db'); db.execute('create table t as select 7 a'); db.commit()"
+    )
+    cells.run("lines = open('lines'); first = lines.readline()")
+    assert cells.run("db.execute('select * from t').fetchall()", "keep").output == "[(7,)]\n"
+    assert cells.run("rest = lines.read(); len(rest)", "keep").output.startswith("20004\n")
+    assert cells.value("lines.readline()") == "'two\\n'\n"
+    needs = cells.run("db.execute('delete from t'); db.commit()", "keep").needs
+    assert needs.startswith("wanted")
+    assert cells.value("db.execute('select * from t').fetchall()") == "[(7,)]\n"
+
+
+def test_read_only_code_rebinds_names_of_read_only_code_until_the_user_uses_them(
+    cells: Cells,
+) -> None:
+    cells.run("total = 1", "keep")
+    assert cells.run("total = 2", "keep").needs == ""
+    assert cells.run("del total", "keep").needs == ""
+    cells.run("total = [3]", "keep")
+    cells.run("total.append(4)")
+    assert cells.run("total = 5", "keep").needs == "wanted to replace total"
+    assert cells.run("total = 5\ntotal", "discard").output.startswith("5\n")
+    assert cells.value("total") == "[3, 4]\n"
+
+
 def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells: Cells) -> None:
-    cells.run("items, table, gone = [1], {'a': 1}, 5")
+    cells.run("items, table = [1], {'a': 1}")
+    cells.run("gone = 5", "keep")
     code = "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal"
     result = cells.run(code, "keep")
     assert result.output == "a\n{'a': 1}\n1\nran apart: changes to `items` were not kept\n"
@@ -185,7 +261,7 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     ]
     value = cells.value("total, items, other is items, 'gone' in globals()")
     assert value == "(1, [1], True, False)\n"
-    cells.kernel.undo(2)
+    cells.kernel.undo(3)
     assert cells.value("gone, 'total' in globals()") == "(5, False)\n"
     discarded = cells.run("new = 3; items.clear(); new", "discard").output
     assert discarded == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
@@ -213,6 +289,26 @@ def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> Non
     Path("shop.py").write_text("x = 1")
     needs = cells.run("import shop", "keep").needs
     assert needs == "wanted to keep shop (the module shop), which is not plain data"
+
+
+def test_private_places_are_refused_even_if_the_project_contains_the_home_folder(
+    home: Path,
+) -> None:
+    for name in (".ssh/id", ".mahtab/config.toml", "work/.env", "work/a/b/.env", "work/data"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("a secret text")
+    (home / "keys").symlink_to(".ssh")
+    cells = Cells(home.parent)
+    try:
+        if cells.kernel.cannot_lock:
+            pytest.skip(cells.kernel.cannot_lock)
+        for name in (".ssh/id", ".mahtab/config.toml", "keys/id", "work/.env", "work/a/b/.env"):
+            result = cells.run(f"open({str(home / name)!r}).read()", "keep")
+            assert result.needs.startswith("wanted to read"), name
+            assert "a secret text" not in result.output
+        assert "secret" in cells.run(f"open({str(home / 'work/data')!r}).read()", "keep").output
+    finally:
+        cells.kernel.close()
 
 
 def test_files_read_by_the_user_are_readable_and_an_interrupt_ends_the_fork(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui.session.code_rules import apply_rules, exact_rule, parse_single_call
-from mahtab_tui.settings.approval_rules import parse_rule, parse_rules, split_rules
+from mahtab_tui.settings.approval_rules import (
+    Paths,
+    matches_glob,
+    parse_rule,
+    parse_rules,
+    split_rules,
+)
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import add_rules, parse_assignments
+from mahtab_tui.worker.protected import resolve_path
 
 WRONG = {
     "read_only": "is not like",
@@ -105,8 +114,125 @@ def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> No
     assert decide(code, *rules) == action
 
 
-def decide(code: str, *rules: str) -> str:
-    return apply_rules(parse_rules(rules), code).action
+def decide(code: str, *rules: str, rebound: str = "") -> str:
+    """rebound: a name that code without approval has bound."""
+
+    def resolve(texts: Iterable[str]) -> Paths:
+        return {text: resolve_path(text) for text in texts}
+
+    return apply_rules(parse_rules(rules), code, resolve, lambda name: name != rebound).action
+
+
+ALLOWED = "allow: *.to_csv('out/*', *)"
+PATHS = [
+    # rule, code, action: `out/linked.csv` and `out/away` lead out of `out`, `results` leads to it
+    (ALLOWED, "t.to_csv('out/a.csv')", "allow"),
+    (ALLOWED, "t.to_csv('out/a.csv', index=False)", "allow"),
+    (ALLOWED, "t.to_csv('./out/a.csv')", "allow"),
+    (ALLOWED, "t.to_csv('results/a.csv')", "allow"),
+    (ALLOWED, "t.to_csv('out/../out/a.csv')", ""),
+    (ALLOWED, "t.to_csv('out/../../home/.mahtab/config.toml')", ""),
+    (ALLOWED, "t.to_csv('out/b/../../x')", ""),
+    (ALLOWED, "t.to_csv('out/b/c.csv')", ""),
+    (ALLOWED, "t.to_csv('out/linked.csv')", ""),
+    (ALLOWED, "t.to_csv('out/away/x.csv')", ""),
+    (ALLOWED, "t.to_csv('out/..')", ""),
+    (ALLOWED, "t.to_csv('out/')", ""),
+    (ALLOWED, "t.to_csv(b'out/a.csv')", ""),
+    (ALLOWED, "t.to_csv('file:///out/a.csv')", ""),
+    ("allow: *.to_csv('**', *)", "t.to_csv('a/b/c.csv')", "allow"),
+    ("allow: *.to_csv('**', *)", "t.to_csv('/etc/x')", ""),
+    ("allow: *.to_csv('**', *)", "t.to_csv('file:///etc/x')", ""),
+    ("allow: *.to_csv('**', *)", "t.to_csv('out/away/x')", "allow"),
+    ("allow: *.to_csv('out/**', *)", "t.to_csv('out/away/x')", ""),
+    ("allow: *.to_csv('*', *)", "t.to_csv('~')", ""),
+    ("allow: *.to_csv('*/*', *)", "t.to_csv('~/x')", ""),
+    ("allow: *.to_csv('~/out/*', *)", "t.to_csv('~/out/x')", "allow"),
+    ("allow: *.to_csv('/**', *)", "t.to_csv('/tmp/x')", "allow"),
+    ("allow: open('notes.md', 'w')", "open('notes.md', 'w')", "allow"),
+    ("allow: open('out/linked.csv', 'w')", "open('out/linked.csv', 'w')", ""),
+    ("allow: os.listdir('.')", "os.listdir('.')", "allow"),
+    ("allow: run('select 1')", "run('drop table a; --/../select 1')", ""),
+    ("allow: run('select *')", "run('drop table a; --/../select 1')", ""),
+    ("allow: run('see a/b, or c')", "run('see a/b, or c')", "allow"),
+    ("allow: get('http://host/*')", "get('http://host/a')", "allow"),
+    ("allow: get('http://host/*')", "get('http://host/a/b')", ""),
+    ("allow: get('http://host/**')", "get('http://host/a/b')", "allow"),
+    ("allow: get('http://host/**')", "get('http://host/../b')", ""),
+    ("allow: get('*')", "get('http:a')", ""),
+    ("deny: open('out/*', *)", "open('out/b/c')", "deny"),
+    ("deny: open('out/*', *)", "open('other/../out/x')", "deny"),
+    ("deny: open('out/*', *)", "open('results/x')", "deny"),
+    ("deny: open('out/*', *)", "open(b'out/x')", "deny"),
+    ("deny: open('secret', *)", "open('./secret')", "deny"),
+    ("deny: open('~/*', *)", "import os\nopen(os.path.expanduser('~/x'))", "deny"),
+    ("deny: open('out/*', *)", "open('other/x')", ""),
+]
+
+
+@pytest.fixture
+def _linked_folders(project: Path) -> None:
+    Path("out").mkdir()
+    Path("other").mkdir()
+    Path("out/linked.csv").symlink_to("../other/x")
+    Path("out/away").symlink_to("../other")
+    Path("results").symlink_to("out")
+
+
+@pytest.mark.usefixtures("_linked_folders")
+@pytest.mark.parametrize(("rule", "code", "action"), PATHS)
+def test_texts_are_compared_as_the_paths_to_which_they_lead(
+    rule: str, code: str, action: str
+) -> None:
+    assert decide(code, rule) == action
+    absolute = code.replace("'out/a.csv'", repr(os.path.abspath("out/a.csv")))
+    assert decide(absolute, rule) == action or "b'" in code
+
+
+def test_a_path_that_cannot_be_resolved_is_not_allowed() -> None:
+    rules = parse_rules(("allow: open('out/*', 'w')",))
+    verdict = apply_rules(rules, "open('out/x', 'w')", lambda texts: {}, lambda name: True)
+    assert verdict.action == ""
+
+
+REBOUND = [
+    ("allow: summarize(*)", "summarize('touch made')", "summarize"),
+    ("allow: shop.buy(*)", "shop.buy(1)", "shop.buy"),
+    ("allow: run(*)", "builtins.run('touch made')", ""),
+    ("allow: run(*)", "__builtins__.run('touch made')", ""),
+]
+
+
+@pytest.mark.parametrize(("rule", "code", "rebound"), REBOUND)
+def test_a_rule_does_not_allow_what_has_taken_the_name_since(
+    rule: str, code: str, rebound: str
+) -> None:
+    assert decide(code, rule, rebound=rebound) == ""
+
+
+GLOBS = [
+    ("a*c", "abc", True),
+    ("a*c", "ab/c", False),
+    ("a**c", "ab/c", True),
+    ("**a*b", "xa/ab", True),
+    ("a?c", "a/c", False),
+    ("[!a]", "b", True),
+    ("[!a]", "/", False),
+    ("[]]", "]", True),
+    ("a[b", "a[b", True),
+    ("*", "", True),
+    ("", "a", False),
+    ("a\n*", "a\nb", True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
+def test_only_two_stars_cross_slashes(pattern: str, text: str, *, matches: bool) -> None:
+    assert matches_glob(pattern, text) is matches
+
+
+def test_a_hostile_text_is_compared_in_linear_time() -> None:
+    assert not matches_glob("*a" * 50 + "b", "a" * 20_000)
 
 
 @pytest.mark.parametrize(

@@ -251,14 +251,20 @@ def empty_ruleset() -> int:
     return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
-def allow_reading(rules: int, path: str) -> None:
-    """Allow reading a file, or everything in a folder, if there is one, in a ruleset."""
+def allow_reading(rules: int, path: str, *, only_names: bool = False) -> None:
+    """Allow reading a file, or everything in a folder, if there is one, in a ruleset. only_names:
+    list the folder and those in it, but read no file."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        rights = _READ_FILE | _READ_DIR if stat.S_ISDIR(os.fstat(fd).st_mode) else _READ_FILE
+        if only_names:
+            rights = _READ_DIR
+        elif stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights = _READ_FILE | _READ_DIR
+        else:
+            rights = _READ_FILE
         attributes = _buffer(struct.pack("=Qi", rights, fd))
         syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
     finally:
@@ -279,6 +285,8 @@ _Instruction = tuple[int, int, int, int]
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
+_NOTIFY = 0x7FC00000
+"""The call waits for the answer of the filter's listener."""
 
 # struct seccomp_data: number of the call, architecture, instruction pointer, six arguments.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -295,6 +303,27 @@ def machine() -> str | None:
 
 
 def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
+    code = _checked_calls(architecture, allowed, _ERRNO | errno.EPERM)
+    # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
+    # `clone`.
+    code += [
+        (_JUMP_EQUAL, 0, 1, _CLONE3),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+    return _compiled(code)
+
+
+def reporting_program(architecture: str, calls: Sequence[AllowedCall]) -> bytes:
+    """Return a filter that reports these calls to its listener unless their checks hold, and leaves
+    all others to other filters."""
+    code = _checked_calls(architecture, calls, _NOTIFY)
+    return _compiled([*code, (_RETURN, 0, 0, _ALLOW)])
+
+
+def _checked_calls(
+    architecture: str, calls: Sequence[AllowedCall], refusal: int
+) -> list[_Instruction]:
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
@@ -303,30 +332,33 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
     ]
     if architecture == X86_64:
         code += [(_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
-    for call in allowed:
+    for call in calls:
         number = call.x86_64 if architecture == X86_64 else call.aarch64
         if number is not None:
-            block = _block(call)
+            block = _block(call, refusal)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
-    # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
-    # `clone`.
-    code += [
-        (_JUMP_EQUAL, 0, 1, _CLONE3),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
-    ]
+    return code
+
+
+def _compiled(code: Sequence[_Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+@contextlib.contextmanager
+def filter_header(compiled: bytes) -> Iterator[ctypes.Array[ctypes.c_char]]:
+    """Give the structure that describes a filter to the kernel."""
+    array = _buffer(compiled)
+    yield _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
 
 
 def apply_filter(compiled: bytes) -> None:
     """Filter the system calls of this thread and of threads it creates, permanently. Raises
     `OSError`."""
-    array = _buffer(compiled)
-    header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
+    with filter_header(compiled) as header:
+        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
 
 
-def _block(call: AllowedCall) -> list[_Instruction]:
+def _block(call: AllowedCall, refusal: int) -> list[_Instruction]:
     code: list[_Instruction] = []
     for checks in call.alternatives:
         allow: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
@@ -335,7 +367,7 @@ def _block(call: AllowedCall) -> list[_Instruction]:
         code += allow
         if not checks:
             return code
-    return [*code, (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    return [*code, (_RETURN, 0, 0, refusal)]
 
 
 def _check(check: Check, rest: int) -> list[_Instruction]:

@@ -7,14 +7,17 @@ import mmap
 import os
 import resource
 import site
+import stat
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from . import confinement
+from ..tracebacks import OUR_FOLDER
+from . import confinement, refusals
 from .confinement import ATTEMPTS, READING, LockdownError
+from .private_places import ReadablePaths
 
 _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
@@ -43,6 +46,7 @@ def missing() -> str:
 def library_folders() -> list[str]:
     paths = sysconfig.get_paths()
     return [
+        OUR_FOLDER,
         sys.prefix,
         sys.base_prefix,
         *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -53,34 +57,93 @@ def library_folders() -> list[str]:
     ]
 
 
-def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. keep: descriptors that
-    stay open. Raises `LockdownError` or `OSError`."""
+def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int], None]) -> None:
+    """Lock this process, which has one thread and was forked by the kernel. readable: in addition
+    to libraries. keep: descriptors that stay open. hand_over: sends the descriptor of a
+    `RefusalListener` to the process that answers it. Raises `LockdownError` or `OSError`."""
     machine = confinement.machine()
     if machine is None:
         raise LockdownError(missing())
     rules = confinement.empty_ruleset()
-    for path in (*library_folders(), *readable):
+    for path in (*library_folders(), *readable.whole):
         confinement.allow_reading(rules, path)
-    locks = confinement.Locks(rules, confinement.filter_program(machine, READING))
+    for path in readable.listed:
+        confinement.allow_reading(rules, path, only_names=True)
+    reporting, others = refusals.split_calls(READING)
+    reporting_filter = confinement.reporting_program(machine, reporting)
+    strict_filter = confinement.filter_program(machine, READING)
+    lenient_filter = confinement.filter_program(machine, others)
     _separate_shared_memory()
-    _block_descriptors((*keep, rules))
+    _block_descriptors((*keep, rules), readable)
     _limit()
     confinement.forbid_new_privileges()
-    confinement.take_files(locks.rules)
-    confinement.take_system_calls(locks.filter, _ATTEMPTS)
+    confinement.take_files(rules)
+    try:
+        listener = refusals.install_reporting_filter(reporting_filter)
+    except OSError:  # another program already listens, or the kernel is too old
+        confinement.take_system_calls(strict_filter, _ATTEMPTS)
+        return
+    hand_over(listener)
+    os.close(listener)
+    confinement.take_system_calls(lenient_filter, _ATTEMPTS)
 
 
-def _block_descriptors(keep: Sequence[int]) -> None:
-    """Make the kernel's descriptors useless; objects of the user's still have their numbers."""
+def _block_descriptors(keep: Sequence[int], readable: ReadablePaths) -> None:
+    """Make the kernel's descriptors useless, except that files that may be read stay readable;
+    objects of the user's still have their numbers."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd not in (*keep, nothing):
             with suppress(OSError):  # the descriptor of the listing itself
                 os.fstat(fd)
-                os.dup2(nothing, fd, inheritable=False)
+                if not _reopen_for_reading(fd, readable):
+                    os.dup2(nothing, fd, inheritable=False)
     os.close(nothing)
+
+
+def _reopen_for_reading(fd: int, readable: ReadablePaths) -> bool:
+    """Replace a descriptor by one that can only read the same file, with its own position."""
+    link = f"/proc/self/fd/{fd}"
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or not readable.contains(os.readlink(link)):
+        return False
+    try:
+        position = os.lseek(fd, 0, os.SEEK_CUR)
+        reader = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.lseek(reader, position, os.SEEK_SET)
+        os.dup2(reader, fd, inheritable=False)
+    finally:
+        os.close(reader)
+    return True
+
+
+class _Mapping(NamedTuple):
+    """A row of /proc/self/maps: memory that this process shares with a file or a process."""
+
+    start: int
+    size: int
+    offset: int
+    """Where it begins in the file, in bytes."""
+    inode: int
+    path: str
+
+
+def _shared_mappings() -> list[_Mapping]:
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        rows = [row.split(None, 5) for row in maps.read().splitlines()]
+
+    mappings = []
+    for span, rights, offset, _device, inode, *path in rows:
+        if rights[3] != "s":
+            continue
+        start, end = (int(number, 16) for number in span.split("-"))
+        mappings.append(
+            _Mapping(start, end - start, int(offset, 16), int(inode), path[0] if path else "")
+        )
+    return mappings
 
 
 def _separate_shared_memory() -> None:
@@ -91,31 +154,28 @@ def _separate_shared_memory() -> None:
     numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
     c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
     c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        lines = maps.read().splitlines()
-    for line in lines:
-        span, rights, offset, _, inode, *path = line.split(None, 5)
-        if rights[1] != "w" or rights[3] != "s":
-            continue
-        start, end = (int(number, 16) for number in span.split("-"))
-        mapped = start, end - start
-        file = path[0] if path else ""
-        if _mapped_privately(c, *mapped, int(offset, 16), int(inode), file):
-            continue
-        if c.munmap(*mapped):
-            raise LockdownError("shared memory cannot be separated")
+
+    # Memory that is read-only at the moment is separated too: if its file was opened for writing,
+    # the code could make it writable.
+    for mapping in _shared_mappings():
+        if not _mapped_privately(c, mapping):
+            c.munmap(mapping.start, mapping.size)
+    if _shared_mappings():
+        raise LockdownError("shared memory cannot be separated")
 
 
-def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
+def _mapped_privately(c: Any, mapping: _Mapping) -> bool:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        fd = os.open(mapping.path, flags)
     except OSError:
         return False
     try:
-        return (
-            os.fstat(fd).st_ino == inode
-            and c.mmap(start, size, mmap.PROT_READ, _MAP_PRIVATE | _MAP_FIXED, fd, offset) == start
-        )
+        if os.fstat(fd).st_ino != mapping.inode:
+            return False
+        fixed = _MAP_PRIVATE | _MAP_FIXED
+        address = c.mmap(mapping.start, mapping.size, mmap.PROT_READ, fixed, fd, mapping.offset)
+        return bool(address == mapping.start)
     finally:
         os.close(fd)
 

@@ -1,0 +1,149 @@
+"""Files that decide what later runs or is believed: our settings, rules, trust and skills, the
+instructions for models, start files of shells, hooks of Git. No code of a model changes them unless
+the user has approved that code by hand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .side_effects import to_text
+
+if TYPE_CHECKING:
+    from .executor import CellAttribution
+
+MAX_PATH_CHARS = 4096
+"""The system opens no longer path."""
+
+_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
+_PARTS = frozenset(
+    (
+        *((".git", "hooks"), (".git", "config"), (".config", "fish"), (".config", "git")),
+        *((".config", "autostart"), (".config", "systemd")),
+    )
+)
+"""Two parts of a path that follow each other."""
+_FILES = frozenset(
+    (
+        *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
+        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
+        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
+        *(".login", ".xprofile", ".xinitrc", ".xsessionrc", ".pam_environment", ".pdbrc"),
+    )
+)
+"""Names in lower case, because some file systems ignore case."""
+
+_WORD_ENDS = re.compile(r"""[\s'"`;&|<>()=]+""")
+_SHELL_ONLY = re.compile(r"[;&|<>`\n]|\$\(")
+"""Signs with which a command can do more than its first word says."""
+_READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
+
+
+class ResolvedPath(NamedTuple):
+    """Where a text leads if it is used as a path: absolute, without links and ``..``."""
+
+    as_written: str
+    expanded: str
+    """With the user's folder for ``~``, which some functions insert."""
+
+
+def resolve_path(text: str) -> ResolvedPath | None:
+    """Return None for a text that cannot be a path. Relative paths begin in the working folder."""
+    if len(text) > MAX_PATH_CHARS or "\0" in text:
+        return None
+    try:
+        as_written = os.path.realpath(text)
+        expanded = os.path.realpath(os.path.expanduser(text)) if text[:1] == "~" else as_written
+    except (OSError, ValueError):
+        return None
+    return ResolvedPath(as_written, expanded)
+
+
+def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
+    return [resolve_path(text) for text in texts]
+
+
+def is_protected(path: str) -> bool:
+    """Return whether a path, as written or resolved, is one of a protected file or folder."""
+    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
+    return (
+        not _FOLDERS.isdisjoint(parts)
+        or not _PARTS.isdisjoint(zip(parts, parts[1:]))
+        or (bool(parts) and parts[-1] in _FILES)
+    )
+
+
+def leads_to_protected(text: str) -> bool:
+    if is_protected(text):
+        return True
+    resolved = resolve_path(text)
+    return resolved is not None and any(map(is_protected, resolved))
+
+
+def paths_changed_by_command(command: str) -> Iterator[str]:
+    """Yield the words of a shell command that may name a file that it changes."""
+    words = [word for word in _WORD_ENDS.split(command) if word]
+    only_reads = words[:1] and os.path.basename(words[0]) in _READING_COMMANDS
+    if only_reads and not _SHELL_ONLY.search(command):
+        return
+    yield from words
+
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ONE_PATH = frozenset(
+    "os.remove os.rmdir os.mkdir os.truncate os.chmod os.chown os.setxattr os.utime sqlite3.connect".split()
+)
+_TWO_PATHS = frozenset("os.rename os.link os.symlink".split())
+_COMMANDS = frozenset(
+    "os.system subprocess.Popen os.exec os.posix_spawn mahtab_tui.terminal".split()
+)
+EVENTS = frozenset(("open", *_ONE_PATH, *_TWO_PATHS, *_COMMANDS))
+
+
+class ProtectedFiles:
+    """Refuses changes of protected files by cells that the user has not approved, and by threads
+    and tasks that these cells started. Sees what goes through the interpreter only."""
+
+    def __init__(self, attribution: CellAttribution) -> None:
+        self._attribution = attribution
+        self._cells: set[int] = set()
+
+    def guard(self, cell: int) -> None:
+        self._cells.add(cell)
+
+    def check(self, event: str, args: tuple[Any, ...]) -> None:
+        """Handle an audit event. Raises `PermissionError`, which ends the operation."""
+        if not self._cells or self._attribution.caller_cell() not in self._cells:
+            return
+        for path in _changed_paths(event, args):
+            if leads_to_protected(path):
+                raise PermissionError(
+                    f"{path} is protected: only code that the user has approved by hand may change it."
+                    " Write its path as plain text in the code, and the user will be asked"
+                )
+
+
+def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
+    if event == "open":
+        path, mode, flags = args
+        writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+        if writes and type(path) is not int:
+            yield to_text(path)
+    elif event in _COMMANDS:
+        # The first argument of `subprocess.Popen` and others is the program itself.
+        command = args[1] if len(args) > 1 else args[0]
+        is_list = isinstance(command, (list, tuple))
+        yield from paths_changed_by_command(
+            " ".join(map(to_text, command)) if is_list else to_text(command)
+        )
+    else:
+        paths = args[:2] if event in _TWO_PATHS else args[:1]
+        for path in paths:
+            if type(path) is int:
+                continue
+            yield to_text(path)
+            # Whoever replaces or moves a whole repository replaces its hooks.
+            if event in _TWO_PATHS and os.path.basename(to_text(path).rstrip("/")) == ".git":
+                yield f"{to_text(path)}/hooks"

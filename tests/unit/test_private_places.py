@@ -1,0 +1,70 @@
+"""Private places in the folders that read-only code may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.worker.sandbox.private_places import is_env_file, readable_paths
+
+
+@pytest.fixture
+def user_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path.resolve() / "users" / "me"
+    for name in (".ssh", ".mahtab", ".hidden", ".config/chromium", "work/sub", "work/plain"):
+        (folder / name).mkdir(parents=True)
+    for name in ("notes.txt", "work/.env", "work/.env.example", "work/data", "work/sub/.env.local"):
+        (folder / name).touch()
+    for link, target in (("keys", ".ssh"), ("shown", ".hidden"), ("alias", "notes.txt")):
+        (folder / link).symlink_to(target)
+    (folder / "work" / "keys").symlink_to("../.ssh")
+    (folder / "work" / "sub" / "x").touch()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+def whole(user_folder: Path, *paths: Path) -> list[str]:
+    readable = readable_paths(map(str, paths)).whole
+    return sorted(str(Path(path).relative_to(user_folder)) for path in set(readable))
+
+
+IN_WORK = ["work/.env.example", "work/data", "work/plain", "work/sub/x"]
+
+
+def test_a_project_is_readable_without_its_files_of_the_environment(user_folder: Path) -> None:
+    work = user_folder / "work"
+    assert whole(user_folder, work) == IN_WORK
+    assert readable_paths([str(work)]).listed == [str(work)]
+    assert whole(user_folder, work / "plain") == ["work/plain"]
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_project_around_the_home_folder_shows_nothing_hidden(
+    user_folder: Path, above: int
+) -> None:
+    project = [user_folder, *user_folder.parents][above]
+    assert whole(user_folder, project) == ["notes.txt", *IN_WORK]
+
+
+@pytest.mark.parametrize("place", [".ssh", ".mahtab", ".config/chromium", "keys", "work/keys"])
+def test_private_places_are_never_readable(user_folder: Path, place: str) -> None:
+    assert whole(user_folder, user_folder / place) == []
+
+
+def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:
+    assert whole(user_folder, user_folder / ".hidden") == [".hidden"]
+
+
+def test_the_root_folder_as_project_shows_no_system_state(user_folder: Path) -> None:
+    readable = readable_paths(["/"]).whole
+    assert "/usr" in readable
+    assert not [path for path in readable if path.startswith(("/proc", "/dev", "/root", "/run"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_env"),
+    [("a/.env", True), (".env.local", True), (".env.example", False), ("x.env", False)],
+)
+def test_files_of_the_environment_are_known_by_name(name: str, *, is_env: bool) -> None:
+    assert is_env_file(name) is is_env
