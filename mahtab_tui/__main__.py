@@ -14,6 +14,7 @@ def main() -> None:
         import os
         import signal
 
+        _restore_default_signals()
         before = signal.getsignal(signal.SIGINT)
         if before is signal.default_int_handler:
             # A module that is being imported could catch or replace an exception.
@@ -43,6 +44,16 @@ def _open_missing_streams() -> None:
             setattr(sys, f"__{name}__", stream)
 
 
+def _restore_default_signals() -> None:
+    """Undo what the program that started us has set: if SIGCHLD is ignored, nobody learns how a child
+    ended; a blocked signal never arrives."""
+    import signal
+
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
 def _end(number: int, frame: object) -> None:
     import os
 
@@ -56,7 +67,14 @@ if __name__ == "__main__":
         from mahtab_tui.cli.session_setup import run_repl
 
         sys.path += own  # last, so that it hides none of our modules
-        del own, gc, main, _end, _open_missing_streams  # the namespace is the user's
+        del (
+            own,
+            gc,
+            main,
+            _end,
+            _open_missing_streams,
+            _restore_default_signals,
+        )  # the namespace is the user's
         run_repl(ns=vars(sys.modules["__main__"]))
     else:
         main()

@@ -97,7 +97,8 @@ def run_locked(
         return _Parent(pid, ours, output, executor.namespace).follow()
     finally:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with suppress(ChildProcessError):  # code of the user's waits for all children
+            os.waitpid(pid, 0)
         ours.close()
         os.close(output)
 
@@ -182,7 +183,9 @@ class _Parent:
         return more
 
     def _exit_cause(self) -> str:
-        info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        info = None
+        with suppress(ChildProcessError):  # code of the user's waits for all children
+            info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         if info is None or info.si_code == os.CLD_EXITED:
             return "ended its process"
         if info.si_status in (signal.SIGSEGV, signal.SIGBUS):

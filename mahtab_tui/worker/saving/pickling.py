@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import linecache
+import pickle
 import sys
 import time
 import types
@@ -283,7 +284,7 @@ def pickle_variables(
     sources = {
         name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_cell_file(name)
     }
-    head = late_import("pickle").dumps((sources, of_pickle), 5)
+    head = pickle.dumps((sources, of_pickle), 5)
     return Pickled(bytearray(head) + out.data, blocks)
 
 
@@ -308,7 +309,6 @@ def unpickle_variables(
 ) -> dict[str, Any]:
     """Restore variables after `load_cloudpickle`. sizes: bytes of the blocks. May raise
     anything."""
-    pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)
 
@@ -317,7 +317,7 @@ def unpickle_variables(
         fill(number, memoryview(memory))
         return memory
 
-    class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+    class Unpickler(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
             return super().find_class(_MOVED.get(module, module), name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import pickle
 import sys
 import warnings
 from itertools import accumulate
@@ -10,7 +11,6 @@ from operator import mul
 from typing import Any
 
 from ..objects import as_library_type, get_if_loaded, is_subclass
-from ..stdlib import late_import
 from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
@@ -145,11 +145,11 @@ def _put_tensor(tensor: Any, values: Values) -> None:
 
 
 def dump_plain(value: Any) -> bytes:
-    return bytes(late_import("pickle").dumps(value, 4))
+    return pickle.dumps(value, 4)
 
 
 def load_plain(data: bytes) -> Any:
-    return late_import("pickle").loads(data)
+    return pickle.loads(data)
 
 
 def _generator(value: Any) -> Values:
