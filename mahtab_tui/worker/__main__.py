@@ -277,7 +277,12 @@ class Worker:
 
     def _set_undo_limits(self, frame: Frame) -> None:
         history = own_module("undo.history").UndoHistory
-        undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
+        undo = history(
+            self._executor.namespace,
+            frame["steps"],
+            frame["megabytes"],
+            scheduled=self._loop.list_scheduled,
+        )
         self._executor.undo = undo
         self.environment.watch(own_module("side_effects").EVENTS, undo.audit)
 

@@ -164,6 +164,22 @@ class EventLoop:
                 self._waiter = None
         return jobs.get()
 
+    def list_scheduled(self) -> list[Any]:
+        """Return the tasks that have not ended, and the callbacks that wait for their time."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return []
+        with suppress(Exception):  # of functions that cells have replaced
+            asyncio = late_import("asyncio")
+            waking = asyncio.futures._set_result_unless_cancelled  # wakes a task that sleeps
+            callbacks = [
+                handle
+                for handle in getattr(loop, "_scheduled", ())
+                if handle._callback is not waking and not handle.cancelled()
+            ]
+            return [*asyncio.all_tasks(loop), *callbacks]
+        return []
+
     @property
     def idle(self) -> bool:
         return self._waiter is not None

@@ -6,8 +6,9 @@ import resource
 import sys
 import time
 import types
+import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Callable
 
 from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
 from ..side_effects import read_side_effect
@@ -74,12 +75,21 @@ MAX_SIDE_EFFECTS = 20
 class Step:
     """The state before a cell."""
 
-    def __init__(self, serial: int, cell: int, names: dict[str, Any], memory: DirtyPages) -> None:
+    def __init__(
+        self,
+        serial: int,
+        cell: int,
+        names: dict[str, Any],
+        memory: DirtyPages,
+        scheduled: Sequence[Any],
+    ) -> None:
+        """scheduled: tasks and callbacks of the event loop that wait."""
         self.serial = serial
         self.cell = cell
         self.names = names
         """Objects by name; a `ReleasedObject` for one that is not kept alive."""
         self._memory = memory
+        self._scheduled = [weakref.ref(work) for work in scheduled]
         self.retained: list[Any] = []
         self._released = False
         self.mentioned: tuple[str, ...] = ()
@@ -117,6 +127,17 @@ class Step:
         }
         return {name: value for name, value in found.items() if value is not MISSING}
 
+    def find_new_work(self, scheduled: Sequence[Any]) -> list[NotRestored]:
+        """Name the tasks and callbacks that were started since."""
+        earlier = {address_of(reference()) for reference in self._scheduled}
+        new = [work for work in scheduled if address_of(work) not in earlier]
+        return [
+            NotRestored(f"task {work.get_name()}", "this task was started and still runs")
+            if hasattr(work, "get_name")
+            else NotRestored("event loop", "a callback was scheduled and will run")
+            for work in new
+        ]
+
     def ended(self) -> set[int]:
         return {
             value.address
@@ -140,10 +161,17 @@ class UndoHistory:
     """Keeps the steps of a namespace. Used on the thread that runs the cells."""
 
     def __init__(
-        self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
+        self,
+        namespace: dict[str, Any],
+        most: int,
+        megabytes: int = 1024,
+        no_fork: str = "",
+        scheduled: Callable[[], Sequence[Any]] = tuple,
     ) -> None:
-        """no_fork: why the kernel cannot be forked, or empty."""
+        """no_fork: why the kernel cannot be forked, or empty. scheduled: returns the tasks and
+        callbacks of the event loop that wait."""
         self._namespace = namespace
+        self._scheduled = scheduled
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
@@ -192,10 +220,11 @@ class UndoHistory:
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
-        return Step(self._serial, cell, dict(self._namespace), self._memory)
+        names = dict(self._namespace)
+        return Step(self._serial, cell, names, self._memory, self._scheduled())
 
     def _fill(self, step: Step) -> None:
-        step.process = ProcessState()
+        step.process = ProcessState(step.mentioned)
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
         first = [step.names[name] for name in step.mentioned if name in step.names]
         graph.add(
@@ -385,7 +414,8 @@ class UndoHistory:
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)
         self._kinds = self._kinds.current()
         try:
-            return plan_undo(steps, checkpointed, self._namespace, self._kinds)
+            scheduled = self._scheduled()
+            return plan_undo(steps, checkpointed, self._namespace, self._kinds, scheduled)
         except (CheckpointError, UnreadableMemoryError) as error:
             if checkpointed is None:
                 raise

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
@@ -18,7 +19,7 @@ from .checkpoint import Checkpoint, dump_state, load_state, run_in_fork
 from .graph import Graph, Kinds
 from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
 from .parts import Values, file_class
-from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject
+from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject, SideState
 
 if TYPE_CHECKING:
     from .history import Step
@@ -150,7 +151,7 @@ class CheckpointResponder:
         return States(
             payload,
             inside,
-            lost + self._uncomparable(),
+            lost + self._lost_references(alive) + self._uncomparable(),
             {name: describe_variable(name, names[name]) for name in described},
         )
 
@@ -178,6 +179,18 @@ class CheckpointResponder:
                 labels = [format_label(key)] if is_name else self._labels([key])
                 lost.update(dict.fromkeys(labels, why))
         return write([]) if isinstance(whole, str) else whole, list(lost.items())
+
+    def _lost_references(self, alive: set[int]) -> list[tuple[str, str]]:
+        """Return the names of weak references to objects that must be made again."""
+        nodes = self._graph.nodes
+        ended = [node.value for address, node in nodes.items() if address not in alive]
+        references = [
+            address_of(reference)
+            for value in ended
+            if self._graph.kinds.kind(value).referable
+            for reference in weakref.getweakrefs(value)
+        ]
+        return [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
 
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the mentioned names that lead to objects not all of which can be compared."""
@@ -312,11 +325,15 @@ def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
 
 
 def plan_undo(
-    steps: list[Step], checkpointed: Step | None, namespace: dict[str, Any], kinds: Kinds
+    steps: list[Step],
+    checkpointed: Step | None,
+    namespace: dict[str, Any],
+    kinds: Kinds,
+    scheduled: Sequence[Any],
 ) -> Plan:
     """Plan how to restore the state before the first step. checkpointed: the first with a
-    checkpoint. Raises `CheckpointError`, `UnreadableMemoryError`, and what creating an object
-    raises."""
+    checkpoint. scheduled: tasks and callbacks that wait. Raises `CheckpointError`,
+    `UnreadableMemoryError`, and what creating an object raises."""
     first = steps[0]
     mentioned = tuple(dict.fromkeys(name for step in steps for name in step.mentioned))
     if checkpointed is None:
@@ -337,12 +354,15 @@ def plan_undo(
         ),
         *dict.fromkeys(effect for step in steps for effect in step.side_effects),
     ]
-    _add_side_state(plan, steps)
+    _add_side_state(plan, steps, frozenset(mentioned))
     _add_libraries(plan, steps, frozenset(mentioned))
+    plan.not_restored += first.find_new_work(scheduled)
     return plan
 
 
 _OPEN_FILE = "an open file cannot be restored"
+_LOST_REFERENCE = "a weak reference does not come back: what it led to is made again"
+_UNKNOWN_FILE = "not compared: what was read from this file or written to it stays so"
 _ENDED = "it has ended and does not come back"
 
 
@@ -445,12 +465,12 @@ def _earlier_names(
     return names
 
 
-def _add_side_state(plan: Plan, steps: list[Step]) -> None:
+def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
     """Add what the kernel noted before the first cell that may have changed an object in place."""
     first = next((step for step in steps if step.changes_inside), None)
     if first is None:
         return
-    settings = {} if first.process is None else first.process.find_changes()
+    settings = {} if first.process is None else first.process.find_changes(mentioned)
     for label, action in settings.items():
         if action is None:
             plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
@@ -466,6 +486,18 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
                 plan.actions.append(action)
                 plan.inside += names
         plan.not_restored += first.side_state.find_started_threads()
+        _add_unknown_files(plan, first.side_state, mentioned)
+    if first.process is not None:
+        files = set() if first.side_state is None else first.side_state.file_descriptors()
+        plan.not_restored += first.process.find_descriptor_changes(files)
+
+
+def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:
+    named = {each.name for each in plan.not_restored}
+    for file in side_state.find_unknown_files():
+        names = mentioned.intersection(plan.find_names(file)) - named
+        plan.not_restored += [NotRestored(name, _UNKNOWN_FILE) for name in sorted(names)]
+        named |= names
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
@@ -475,6 +507,9 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
             first.setdefault(address_of(library.holder), library)
     settings = frozenset(plan.inside)
     for library in first.values():
+        if (action := library.registry_action()) is not None:
+            plan.inside.append(f"{library.label}.register")
+            plan.actions.append(action)
         for name, then, now in library.iter_changes(mentioned):
             label = f"{library.label}.{name}"
             value = then.value(None) if type(then) is ReleasedObject else then
