@@ -159,7 +159,8 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
         ):
             score.write("1000")
         while True:
-            question = _receive(fd)
+            question: Any = _receive(fd)
+            reply: bytes | str
             try:
                 reply = pickle.dumps(answer(pickle.loads(question)), 4)
             except Exception as error:  # whatever one question does, the next must be answered

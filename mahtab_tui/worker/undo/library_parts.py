@@ -27,7 +27,7 @@ def _array(array: Any) -> Values:
     values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
-    if plain.flags.writeable and _is_mapped(base):
+    if plain.flags.writeable and is_mapped(base):
         raise ValueError("others may write to its memory")
     if plain.dtype.hasobject:
         if plain.dtype.names is not None:
@@ -36,7 +36,7 @@ def _array(array: Any) -> Values:
     return values
 
 
-def _is_mapped(base: Any) -> bool:
+def is_mapped(base: Any) -> bool:
     """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
         base = base.obj

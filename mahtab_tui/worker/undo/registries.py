@@ -22,9 +22,9 @@ from ..objects import MISSING, address_of, class_dict, is_module, mro_of
 from ..tracebacks import CELL
 
 try:
-    import _abc
+    import _abc  # type: ignore[import-not-found]
 except ImportError:  # not CPython
-    _abc = None  # type: ignore[assignment]
+    _abc = None
 
 _SIZE_VARIABLES = ("COLUMNS", "LINES")
 """The program sets these when the screen's size changes."""
@@ -37,7 +37,7 @@ _C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "envi
 
 def _read_c_environment() -> list[bytes]:
     """Return rows ``NAME=text``."""
-    if not _C_ENVIRONMENT:
+    if not ctypes.cast(_C_ENVIRONMENT, ctypes.c_void_p).value:  # after `clearenv`
         return []
     rows = iter(partial(next, map(_C_ENVIRONMENT.__getitem__, count())), None)
     return [row for row in rows if not row.startswith(_C_SIZE_VARIABLES)]
@@ -63,8 +63,8 @@ def write_environment(wanted: tuple[dict[str, str], list[bytes]]) -> None:
         if row.partition(b"=")[0] not in c_names:
             os.unsetenv(row.partition(b"=")[0])
     for row in set(c_rows).difference(present_rows):
-        c_name, _, text = row.partition(b"=")
-        os.putenv(c_name, text)
+        c_name, _, c_text = row.partition(b"=")
+        os.putenv(c_name, c_text)
     if os.environ.get("TZ") != time_zone:
         time.tzset()
 
@@ -143,6 +143,7 @@ def write_accessors(wanted: list[dict[str, Any]]) -> None:
         for name, accessor in accessors.items():
             if accessor is not None and class_dict(cls).get(name) is not accessor:
                 setattr(cls, name, accessor)
+            cls._accessors.add(name)
 
 
 def read_source_cache() -> dict[str, Any]:
@@ -224,8 +225,15 @@ class Descriptors:
                 changes.append((f"descriptor {number}", reason))
             elif not now.is_pipe and now.position != then.position:
                 reason = "the file was read or written; its position stays"
-                changes.append((f"descriptor {number}", reason))
+                changes.append((f"descriptor {number} ({_file_name(number)})", reason))
         return changes
+
+
+def _file_name(number: int) -> str:
+    try:
+        return os.path.basename(os.readlink(f"/proc/self/fd/{number}"))
+    except OSError:
+        return "unknown"
 
 
 def _is_readable(number: int) -> bool:

@@ -13,11 +13,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ..objects import ATOMS, MISSING, address_of, class_module, name_of, run_with_timeout
+from ..objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    class_module,
+    get_if_loaded,
+    is_subclass,
+    name_of,
+    run_with_timeout,
+)
 from ..variables import HIDDEN, describe_variable
 from .checkpoint import Checkpoint, dump_state, load_state, run_in_fork
 from .graph import Graph, Kinds
-from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
+from .library_parts import is_mapped
+from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory, plain_array
 from .parts import Values, file_class
 from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject, SideState
 
@@ -198,13 +208,11 @@ class CheckpointResponder:
         for address, node in self._graph.nodes.items():
             cls = type(node.value)
             if not node.known and file_class(cls) is None:
-                module = class_module(cls)
-                prefix = "" if module in ("builtins", "__main__", "") else f"{module}."
-                by_type.setdefault(prefix + name_of(cls), []).append(address)
+                by_type.setdefault(_describe_uncomparable(node.value), []).append(address)
         mentioned = set(self._first)
         return [
-            (name, f"not compared: undo does not know what {kind} stores")
-            for kind, addresses in by_type.items()
+            (name, f"not compared: {reason}")
+            for reason, addresses in by_type.items()
             for name in self._labels(addresses)
             if name in mentioned
         ]
@@ -213,6 +221,20 @@ class CheckpointResponder:
         reached = self._graph.ancestors(addresses)
         named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
+
+
+def _describe_uncomparable(value: Any) -> str:
+    """Return why an object is not compared, as a clause."""
+    cls = type(value)
+    if is_subclass(cls, get_if_loaded("numpy", "ndarray")):
+        dtype = plain_array(value).dtype
+        if dtype.hasobject and dtype.names is not None:
+            return "undo does not handle arrays of records that contain objects"
+        if is_mapped(get_if_loaded("numpy", "ndarray").base.__get__(value)):
+            return "others may write to its memory, which belongs to a file"
+    module = class_module(cls)
+    prefix = "" if module in ("builtins", "__main__", "") else f"{module}."
+    return f"undo does not know what {prefix}{name_of(cls)} stores"
 
 
 # In the kernel.
@@ -374,12 +396,17 @@ class _Matches(NamedTuple):
     moved: list[Copy]
 
 
-def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
+def _match(rows: array[int], graph: Graph, ended: set[int], kept_alive: set[int]) -> _Matches:
+    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that surely are
+    the same."""
     matches = _Matches(array("q"), array("q"), [], [])
     for offset in range(0, len(rows), 6):
         address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
         node = graph.nodes.get(address)
         if node is None or address in ended or node.state[:2] != (cls, fixed):
+            continue
+        # An array may lie where one with other dimensions was, whose views would not fit it.
+        if memory[1] and node.mutable_state != mutable and address not in kept_alive:
             continue
         matches.alive.append(address)
         if node.mutable_state != mutable:
@@ -413,7 +440,8 @@ def _compare_with_checkpoint(
         ANSWER_TIMEOUT,
         lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
-    matches = _match(_unpack(rows), graph, step.ended())
+    kept_alive = set(map(address_of, (*step.live_objects(), *names.values())))
+    matches = _match(_unpack(rows), graph, step.ended(), kept_alive)
     written = checkpointed.written_since(copy.memory for copy in matches.same_object)
     copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
     rebound = [
