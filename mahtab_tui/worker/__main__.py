@@ -36,6 +36,7 @@ from .environment import CellEnvironment, Console
 from .executor import Executor, Outcome, failed_outcome
 from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
 from .jobs import JobQueue
+from .polling import is_readable
 from .stdlib import bind_library, own_module
 from .tracebacks import format_safely
 
@@ -410,7 +411,7 @@ class ControlThread:
         if self._holder is None:
             return True
         if self._holder.fd in ready:
-            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
+            while not self._host_gone and is_readable(self._channel.fd):
                 if not self._read():
                     return False
             if not self._holder.on_message():

@@ -29,6 +29,7 @@ from .capture import shorten
 from .control import Host
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .objects import name_of
+from .polling import is_readable
 from .sandbox import read_only
 from .sandbox.server import MODULES
 from .side_effects import read_side_effect, to_text
@@ -206,7 +207,7 @@ class _Parent:
             message = json.loads(bytes(self._data[_HEAD.size : middle]))
             data = bytes(self._data[middle:end])
             del self._data[:end]
-            while select.select([self._output], [], [], 0)[0] and self._pass_output():
+            while is_readable(self._output) and self._pass_output():
                 pass
             if message["op"] == "display":
                 shown = {name: str(message[name]) for name in ("mime", "data", "text")}

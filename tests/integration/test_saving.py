@@ -263,7 +263,7 @@ def test_text_typed_hidden_is_not_written_as_a_name(limited: SavedSession) -> No
         "class Lost:\n    def __reduce__(self): raise ValueError('no ' + next(iter(set(names) & {'hunter2'})))\n"
         "lost, other = Lost(), [type('hunter2', (Lost,), {})()]"
     )
-    cells, missing = limited.again(first)
+    _, missing = limited.again(first)
     assert "lost" in missing
     assert "hunter2" not in repr(missing)
     saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())

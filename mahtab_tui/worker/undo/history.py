@@ -10,7 +10,15 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
-from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
+from ..objects import (
+    ATOMS,
+    MISSING,
+    TimeLimitError,
+    address_of,
+    class_dict,
+    is_class,
+    mro_of,
+)
 from ..side_effects import read_side_effect
 from ..tracebacks import describe_safely
 from .checkpoint import Checkpoint, CheckpointError, fork
@@ -367,12 +375,32 @@ class UndoHistory:
             )
         before, removed = self._redo[-1]
         plan = self._plan([before])
+        plan.not_restored += self._find_repeated_ends(plan)
         report = plan.report(self._namespace)
         plan.apply(self._namespace, before.checkpoint, _first_checkpoint(removed))
         self._redo.pop()
         self._end_checkpoint(before)
         self._steps += removed
         return report
+
+    def _find_repeated_ends(self, plan: Plan) -> list[NotRestored]:
+        """Name the objects that a redo drops and whose `__del__` runs for the second time: they ended
+        in the cell, and the undo made them again."""
+        dropped = {
+            name: value
+            for name, value in self._namespace.items()
+            if type(name) is str and plan.names.get(name, MISSING) is not value
+        }
+        repeated: list[NotRestored] = []
+        for name, value in dropped.items():
+            graph = Graph(self._kinds, states=False, clock=time.thread_time)
+            graph.add(
+                (value,), time.thread_time() + RETAIN_SECONDS, Limits(MAX_RETAINED, MAX_RETAINED)
+            )
+            classes = {type(node.value) for node in graph.nodes.values()}
+            if any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls)):
+                repeated.append(NotRestored(name, "its __del__ runs once more"))
+        return repeated
 
     def end(self) -> None:
         self._forget_redo()
