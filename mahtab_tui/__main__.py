@@ -14,6 +14,8 @@ def main() -> None:
         import os
         import signal
 
+        _end_without_prompt()
+        _restore_default_signals()
         before = signal.getsignal(signal.SIGINT)
         if before is signal.default_int_handler:
             # A module that is being imported could catch or replace an exception.
@@ -43,6 +45,25 @@ def _open_missing_streams() -> None:
             setattr(sys, f"__{name}__", stream)
 
 
+def _end_without_prompt() -> None:
+    """Start again without PYTHONINSPECT, which lets Python ask for code at the end."""
+    import os
+
+    if os.environ.get("PYTHONINSPECT") and not sys.flags.interactive:
+        del os.environ["PYTHONINSPECT"]
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _restore_default_signals() -> None:
+    """Undo what the program that started us has set: if SIGCHLD is ignored, nobody learns how a child
+    ended; a blocked signal never arrives."""
+    import signal
+
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
 def _end(number: int, frame: object) -> None:
     import os
 
@@ -56,7 +77,9 @@ if __name__ == "__main__":
         from mahtab_tui.cli.session_setup import run_repl
 
         sys.path += own  # last, so that it hides none of our modules
-        del own, gc, main, _end, _open_missing_streams  # the namespace is the user's
+        # The namespace is the user's.
+        del own, gc, main, _end, _end_without_prompt, _open_missing_streams
+        del _restore_default_signals
         run_repl(ns=vars(sys.modules["__main__"]))
     else:
         main()

@@ -53,6 +53,13 @@ def inverted_changes(restoration: Restoration) -> list[Change]:
     ]
 
 
+def describe_restoration(restoration: Restoration, moment: str) -> str:
+    """Return a sentence, and what was not restored. moment: such as ``before cell 2 ran``."""
+    if restoration.exact:
+        return f"The namespace is as it was {moment}."
+    return f"All but the following is as it was {moment}. {not_restored(restoration)}"
+
+
 def not_restored(restoration: Restoration) -> str:
     """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [

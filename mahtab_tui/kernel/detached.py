@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import select
 import socket
 import stat
 import subprocess
@@ -27,6 +26,7 @@ from mahtab_tui.worker.holder import (
     HolderSettings,
     write_last_output,
 )
+from mahtab_tui.worker.polling import is_readable
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0
@@ -132,7 +132,7 @@ def stop(kernel: WaitingKernel) -> bool:
         watched = os.pidfd_open(kernel.pid)
         try:
             ask(kernel.path, {"op": "stop"})
-            return bool(select.select([watched], [], [], STOP_TIMEOUT)[0])
+            return is_readable(watched, STOP_TIMEOUT)
         finally:
             os.close(watched)
     return True
@@ -289,10 +289,10 @@ class ForeignProcess:
         self._watched = os.pidfd_open(pid)
 
     def poll(self) -> int | None:
-        return 0 if select.select([self._watched], [], [], 0)[0] else None
+        return 0 if is_readable(self._watched) else None
 
     def wait(self, timeout: float | None = None) -> int:
-        if not select.select([self._watched], [], [], timeout)[0]:
+        if not is_readable(self._watched, timeout):
             raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
         return 0
 

@@ -46,6 +46,7 @@ from mahtab_tui.worker.control import (
 from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import Executor
 from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.jobs import JobQueue
 from mahtab_tui.worker.undo.history import UndoHistory
 
 
@@ -164,7 +165,7 @@ class InProcessKernel(Kernel):
         self._namespace = namespace
         self._turn = threading.Lock()
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._jobs = JobQueue()
         self._interrupts = Interrupts()
         self._loop = EventLoop()
         self._cells: list[RunningCell] = []
@@ -300,6 +301,7 @@ class InProcessKernel(Kernel):
                 job = self._loop.wait(self._jobs)
                 if job is None:
                     break
+                self._jobs.finish()
                 self._execute(job, None)
             except KeyboardInterrupt:
                 continue

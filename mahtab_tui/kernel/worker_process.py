@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import selectors
 import signal
 import socket
@@ -49,6 +48,7 @@ from mahtab_tui.kernel.requests import (
 )
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.polling import is_readable
 
 START_TIMEOUT = 20.0
 """Seconds; the disk may be cold, or site-packages large."""
@@ -355,8 +355,11 @@ class WorkerProcess:
                     except ConnectionError:
                         data = b""
                     if not data:
-                        claimed = lifeline is not None and select.select([lifeline], [], [], 0)[0]
-                        return bool(claimed and claimed[0].recv(1))
+                        return (
+                            lifeline is not None
+                            and is_readable(lifeline)
+                            and bool(lifeline.recv(1))
+                        )
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.

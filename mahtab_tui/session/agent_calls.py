@@ -27,7 +27,7 @@ from mahtab_tui.kernel.base import (
     Status,
     Variable,
 )
-from mahtab_tui.kernel.cells import BoundedCell, not_restored
+from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
 from mahtab_tui.session.cells import FinishedCell, name_cells
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.system import start_thread
@@ -344,8 +344,7 @@ class AgentCalls:
         names = ", ".join(change.name for change in session.kernel.preview_undo(first).changes)
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
-        missing = not_restored(undo.undo(first))
-        return f"The namespace is as it was before cell {first} ran. {missing}".strip()
+        return describe_restoration(undo.undo(first), f"before cell {first} ran")
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         session = self._session

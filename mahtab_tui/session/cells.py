@@ -30,7 +30,7 @@ from mahtab_tui.kernel.base import (
     Status,
     Variable,
 )
-from mahtab_tui.kernel.cells import BoundedCell, not_restored
+from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
 from mahtab_tui.session.info import change_row, variable_row
 
 if TYPE_CHECKING:
@@ -463,8 +463,7 @@ class Undo:
             self._last = undone, self._cells.provenance
             self._undone.update(undone)
             self._cells.provenance = self._cells.provenance.before(cell)
-            text = f"undone: the namespace is as it was before cell {cell} ran."
-            self._report(text, undone, restored, undone=True)
+            self._report(undone, restored, f"before cell {cell} ran", undone=True)
             return restored
 
     def redo(self) -> Restoration:
@@ -477,8 +476,7 @@ class Undo:
             cells, self._cells.provenance = self._last
             self._last = None
             self._undone.difference_update(cells)
-            text = "redone: the namespace is as it was before the undo."
-            self._report(text, cells, restored, undone=False)
+            self._report(cells, restored, "before the undo", undone=False)
             return restored
 
     def _refuse_while_running(self, *, turns: bool = True) -> None:
@@ -486,11 +484,13 @@ class Undo:
             raise KernelError(BUSY)
 
     def _report(
-        self, what: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
+        self, cells: tuple[int, ...], restored: Restoration, moment: str, *, undone: bool
     ) -> None:
+        """moment: of the state that is restored, such as ``before cell 2 ran``."""
         self._parts.namespace_store.schedule_write()
         subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
-        text = f"{subject} {what} {not_restored(restored)}".strip()
+        verb = "undone" if undone else "redone"
+        text = f"{subject} {verb}. {describe_restoration(restored, moment)}"
         emit(self._parts.log, records.Undo(text, cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:

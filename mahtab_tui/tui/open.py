@@ -151,6 +151,9 @@ def check_terminal(instead: str = "") -> None:
         raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
+    # The terminal's own size counts: the variables may be those of another one.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
     columns, lines = shutil.get_terminal_size()
     if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
         least = "{} x {}".format(*MIN_SIZE)

@@ -10,7 +10,6 @@ import fcntl
 import gc
 import json
 import os
-import queue
 import resource
 import select
 import signal
@@ -34,9 +33,12 @@ from .control import (
     working_directory,
 )
 from .environment import CellEnvironment, Console
-from .executor import Executor
+from .executor import Executor, Outcome, failed_outcome
 from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
+from .jobs import JobQueue
+from .polling import is_readable
 from .stdlib import bind_library, own_module
+from .tracebacks import format_safely
 
 if TYPE_CHECKING:
     from .holder import HolderClient
@@ -60,7 +62,7 @@ class Worker:
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
-        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._jobs = JobQueue()
         self._open: set[int] = set()
         self._keeper: Any = None
         self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
@@ -119,7 +121,30 @@ class Worker:
             self.holder.backlog.state.set_hello(hello)
         threading.Thread(target=ControlThread(self).run, daemon=True).start()
         self.channel.send(hello)
-        while (job := self._loop.wait(self._jobs)) is not None:
+        self._run_jobs()
+        if self._saver is not None:
+            self._saver.join(SAVE_TIMEOUT)
+        self._loop.close()
+
+    def hello(self) -> Frame:
+        return {"op": "ready", **describe_process()}
+
+    def _run_jobs(self) -> None:
+        while True:
+            try:
+                job = self._loop.wait(self._jobs)
+                if job is None:
+                    return
+                self._run_job(job)
+            except (
+                BaseException
+            ) as error:  # raised by the user's code: a signal handler, an exit hook
+                self._report_failure(error)
+
+    def _run_job(self, job: Frame) -> None:
+        """Run a job. Whatever fails outside a cell is an error of that job: the kernel goes on."""
+        try:
+            self._jobs.finish()
             if job["op"] == "execute":
                 self._execute(job, None)
                 if self._executor.undo is not None:
@@ -132,29 +157,43 @@ class Worker:
             else:
                 work = self._restore if job["op"] == "restore" else self._undo
                 self.responder.answer(job, work)
-        if self._saver is not None:
-            self._saver.join(SAVE_TIMEOUT)
-        self._loop.close()
+        except BaseException as error:
+            if "id" in job:
+                self.responder.fail(job, error)  # the host ignores a second answer
+            else:
+                self._report_failure(error)
 
-    def hello(self) -> Frame:
-        return {"op": "ready", **describe_process()}
+    def _report_failure(self, error: BaseException) -> None:
+        with suppress(BaseException):  # the stream may be one of the user's
+            sys.stderr.write(format_safely(error))
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
-        cell, code, needs = frame["cell"], frame["code"], ""
+        cell = frame["cell"]
+        try:
+            outcome, needs = self._run_cell(frame, refusal)
+            self._send_end(cell, seal, outcome, needs, start)
+        except BaseException as error:
+            if cell not in self._open:  # the end is sent
+                raise
+            self._send_end(cell, seal, failed_outcome(format_safely(error)), "", start)
+
+    def _run_cell(self, frame: Frame, refusal: str | None) -> tuple[Outcome, str]:
+        """Return how the cell ended, and why it needs more than its lock allows, if it does."""
+        cell, code = frame["cell"], frame["code"]
         self._unsaved = True
         lock = frame.get("lock")
         if lock == "guard":
             self._protected_files.guard(cell)
-        if lock in ("keep", "discard"):
-            run_locked = own_module("locked").run_locked
-            parts = self._executor, self.environment, self._calls
-            run, keep = partial(run_locked, *parts, cell, code), lock == "keep"
-            outcome, needs = self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
-        else:
-            outcome = self._executor.run(cell, code, refusal)
+        if lock not in ("keep", "discard"):
+            return self._executor.run(cell, code, refusal), ""
+        parts = self._executor, self.environment, self._calls
+        run = partial(own_module("locked").run_locked, *parts, cell, code)
+        return self._executor.run_in_fork(cell, code, run, refusal, keep=lock == "keep")
+
+    def _send_end(self, cell: int, seal: str, outcome: Outcome, needs: str, start: float) -> None:
         self._open.discard(cell)
         reply = {
             "cell": cell,
@@ -243,7 +282,12 @@ class Worker:
 
     def _set_undo_limits(self, frame: Frame) -> None:
         history = own_module("undo.history").UndoHistory
-        undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
+        undo = history(
+            self._executor.namespace,
+            frame["steps"],
+            frame["megabytes"],
+            scheduled=self._loop.list_scheduled,
+        )
         self._executor.undo = undo
         self.environment.watch(own_module("side_effects").EVENTS, undo.audit)
 
@@ -371,7 +415,7 @@ class ControlThread:
         if self._holder is None:
             return True
         if self._holder.fd in ready:
-            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
+            while not self._host_gone and is_readable(self._channel.fd):
                 if not self._read():
                     return False
             if not self._holder.on_message():
@@ -388,6 +432,7 @@ class ControlThread:
 
 
 def main(fd: int, holder: str = "") -> None:
+    _restore_default_signals()
     token = os.read(fd, TOKEN_SIZE)
     fd = _move_descriptor(fd)
     settings = json.loads(holder) if holder else {}
@@ -401,6 +446,12 @@ def main(fd: int, holder: str = "") -> None:
     gc.freeze()
     gc.enable()
     worker.run()
+
+
+def _restore_default_signals() -> None:
+    """Let this process wait for its children: a program that ignores SIGCHLD hands that on."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _move_descriptor(fd: int) -> int:

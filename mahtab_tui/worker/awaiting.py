@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import os
-import queue
 import sys
 import threading
 import warnings
@@ -18,6 +17,9 @@ from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
     import asyncio
+
+    from .frames import Frame
+    from .jobs import JobQueue
 
 
 class EventLoop:
@@ -146,7 +148,9 @@ class EventLoop:
         loop.call_soon_threadsafe(lambda: None)
         return True
 
-    def wait(self, jobs: queue.SimpleQueue[Any]) -> Any:
+    def wait(self, jobs: JobQueue) -> Frame | None:
+        """Run background tasks until there is a job. Raises what a signal handler of the user's
+        raises."""
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
@@ -159,6 +163,22 @@ class EventLoop:
             finally:
                 self._waiter = None
         return jobs.get()
+
+    def list_scheduled(self) -> list[Any]:
+        """Return the tasks that have not ended, and the callbacks that wait for their time."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return []
+        with suppress(Exception):  # of functions that cells have replaced
+            asyncio = late_import("asyncio")
+            waking = asyncio.futures._set_result_unless_cancelled  # wakes a task that sleeps
+            callbacks = [
+                handle
+                for handle in getattr(loop, "_scheduled", ())
+                if handle._callback is not waking and not handle.cancelled()
+            ]
+            return [*asyncio.all_tasks(loop), *callbacks]
+        return []
 
     @property
     def idle(self) -> bool:

@@ -337,12 +337,18 @@ class Responder:
 
     def answer(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
         try:
-            reply = {"value": work(frame)}
-        except Exception as error:
-            reply = {"error": str(error) or type(error).__name__}
-        except BaseException as error:  # an object of the user's raised it; reply anyway
-            reply = {"error": f"{type(error).__name__} was raised."}
-        self._reply(frame, **reply)
+            value = work(frame)
+        except BaseException as error:  # an object of the user's may raise anything; reply anyway
+            self.fail(frame, error)
+        else:
+            self._reply(frame, value=value)
+
+    def fail(self, frame: Frame, error: BaseException) -> None:
+        """Reply with an error's message."""
+        if isinstance(error, Exception):
+            self._reply(frame, error=str(error) or type(error).__name__)
+        else:
+            self._reply(frame, error=f"{type(error).__name__} was raised.")
 
     def _reply(self, frame: Frame, **fields: Any) -> None:
         self._send({"op": "reply", "id": frame.get("id"), **fields})

@@ -143,20 +143,24 @@ class Executor:
         self._fork_names: set[str] = set()
         """Names that only locked forks have made or bound: other read-only code may bind them."""
         self.depth = 0
+        """The number of these cells, which needs no builtin function."""
 
     def run(self, cell: int, source: str, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises."""
         if refused := self._refuse(refusal):
             return refused
+        outer_depth = self.depth
         try:
             return self._run_in_environment(cell, source)
         except BaseException as error:  # the kernel survives anything that the cell broke
-            return _failed(describe_safely(error).text)
+            self.depth = outer_depth
+            del self._cells[outer_depth:]
+            return failed_outcome(describe_safely(error).text)
 
     def _refuse(self, refusal: str | None) -> Outcome | None:
         if refusal is None and self.depth >= MAX_DEPTH:
             refusal = "cells can be nested at most two levels deep"
-        return None if refusal is None else _failed(f"RuntimeError: {refusal}\n")
+        return None if refusal is None else failed_outcome(f"RuntimeError: {refusal}\n")
 
     def run_in_fork(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
@@ -344,7 +348,8 @@ class Executor:
         return merge_changes(changes)
 
 
-def _failed(message: str) -> Outcome:
+def failed_outcome(message: str) -> Outcome:
+    """message: text in place of a traceback, with a line end."""
     return Outcome("error", [("traceback", message)], [], [])
 
 

@@ -30,6 +30,7 @@ from .control import Host
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .lost_state import MAX_LABELS, StateRecorder
 from .objects import name_of
+from .polling import is_readable
 from .sandbox import read_only
 from .sandbox.private_places import ReadablePaths, is_env_file, readable_paths
 from .sandbox.refusals import RefusalListener
@@ -96,7 +97,8 @@ def run_locked(
         return _Parent(pid, ours, output, executor.namespace).follow()
     finally:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with suppress(ChildProcessError):  # code of the user's waits for all children
+            os.waitpid(pid, 0)
         ours.close()
         os.close(output)
 
@@ -208,7 +210,9 @@ class _Parent:
         return more
 
     def _exit_cause(self) -> str:
-        info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        info = None
+        with suppress(ChildProcessError):  # code of the user's waits for all children
+            info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         if info is None or info.si_code == os.CLD_EXITED:
             return "ended its process"
         if info.si_status in (signal.SIGSEGV, signal.SIGBUS):
@@ -229,7 +233,7 @@ class _Parent:
             message = json.loads(bytes(self._data[_HEAD.size : middle]))
             data = bytes(self._data[middle:end])
             del self._data[:end]
-            while select.select([self._output], [], [], 0)[0] and self._pass_output():
+            while is_readable(self._output) and self._pass_output():
                 pass
             if message["op"] == "display":
                 shown = {name: str(message[name]) for name in ("mime", "data", "text")}

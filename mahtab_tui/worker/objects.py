@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import sys
-import threading
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
@@ -282,20 +282,24 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     stop is abandoned."""
     results: list[Any] = []
     failures: list[BaseException] = []
+    running = _thread.allocate_lock()
+    running.acquire()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # the outermost frame, around an object of the user's
             failures.append(error)
+        finally:
+            running.release()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
+    # A `Thread` depends on functions that a cell may have replaced.
+    thread = _thread.start_new_thread(run, ())
+    running.acquire(timeout=seconds)
     if not results and not failures:
-        ident = ctypes.c_ulong(thread.ident or 0)
+        ident = ctypes.c_ulong(thread)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Stop))
-        thread.join(GRACE)
+        running.acquire(timeout=GRACE)
         raise TimeLimitError
     if failures:
         raise failures[0]

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import json
 import os
-import select
 import struct
 import sys
 import termios
@@ -17,6 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from .polling import is_readable
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -127,7 +128,7 @@ def _splice(pipe: int, file: int, offset: int) -> int:
     if hasattr(os, "splice"):
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
     # Python 3.9, and systems other than Linux.
-    if not select.select([pipe], [], [], 0)[0]:
+    if not is_readable(pipe):
         raise BlockingIOError(errno.EAGAIN, "nothing was printed")
     return os.pwrite(file, os.read(pipe, PIECE), offset)
 

@@ -26,6 +26,8 @@ _NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 _bound: dict[str, ModuleType] = {}
 """Empty if our modules see the library like everybody else."""
 _builtins: dict[str, Any] = {}
+_own_modules: dict[str, ModuleType] = {}
+"""Our loaded modules, which code may remove from `sys.modules`."""
 
 
 class _PathOfThread(threading.local):
@@ -79,8 +81,7 @@ def bind_library() -> None:
     modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
     for name, module in modules:
         if name not in _NOT_BOUND and not name.startswith(_OURS):
-            _bound[name] = ModuleType(name)
-            vars(_bound[name]).update(vars(module))
+            _bound[name] = _copy_module(module)
     _bound["sys"] = bound_sys = _BoundSys("sys")
     for key, value in vars(sys).items():
         if type(value) is BuiltinFunctionType and not key.endswith("hook"):
@@ -94,8 +95,15 @@ def bind_library() -> None:
                 vars(module)[key] = _bound[value.__name__]
     for name in _OWNED:
         sys.modules.pop(name, None)
+    _note_own_modules()
     _builtins.update(vars(builtins), __import__=_import_bound)
     sys.meta_path.insert(0, _FINDER)
+
+
+def _copy_module(module: ModuleType) -> ModuleType:
+    copy = ModuleType(module.__name__)
+    vars(copy).update(vars(module))
+    return copy
 
 
 _import = builtins.__import__
@@ -104,24 +112,48 @@ _import = builtins.__import__
 def _import_bound(
     name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
 ) -> ModuleType:
+    """Import for our modules, which get a library as it was when the first of them used it."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
-    return _import(name, names, local_names, wanted or (), level)
+    module = _import(name, names, local_names, wanted or (), level)
+    if level or type(module) is not ModuleType or name in _NOT_BOUND or module.__name__ != name:
+        return module
+    _bound[name] = _copy_module(module)
+    return _bound[name]
+
+
+def _is_loading(module: Any) -> bool:
+    """Return whether another thread is still loading a module."""
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 def late_import(name: str) -> ModuleType:
     """Import a module that takes too long at the start (asyncio: 40 ms, 8 MiB)."""
     loaded = sys.modules.get(name)
-    # Another thread may still be loading it.
-    loading = getattr(getattr(loaded, "__spec__", None), "_initializing", False)
-    if loaded is not None and not loading:
+    if loaded is not None and not _is_loading(loaded):
         return loaded
     with importing_from(_PATH):
         return importlib.import_module(name)
 
 
 def own_module(name: str) -> Any:
-    return late_import(_OURS + name)
+    """Return a module of the worker, also if code has removed it from `sys.modules`."""
+    full_name = _OURS + name
+    known = _own_modules.get(full_name)
+    if known is not None:
+        return known
+    # A second copy of a module would have other classes and constants than the first.
+    for loaded_name, loaded in _own_modules.items():
+        sys.modules.setdefault(loaded_name, loaded)
+    module = late_import(full_name)
+    _note_own_modules()
+    return module
+
+
+def _note_own_modules() -> None:
+    for name, module in list(sys.modules.items()):
+        if f"{name}.".startswith(_OURS) and not _is_loading(module):
+            _own_modules[name] = module
 
 
 def load_package(name: str, folder: str) -> ModuleType:

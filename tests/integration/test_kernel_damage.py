@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, KernelError, KernelState, Status
-from tests.integration.kernels import PATIENCE, Cells
+from mahtab_tui.kernel.base import CellResult, KernelError, KernelState, SaveTarget, Status
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import PATIENCE, Cells, running
 
 DAMAGE = {
     "closes fd 1": "import os; os.close(1)",
@@ -294,6 +298,93 @@ def test_frame_between_cells_ends_the_kernel(cells: Cells) -> None:
     )
     assert "connection" in cells.host.wait_for_state(KernelState.DEAD)
     cells.expect("1 + 1", "2\n")
+
+
+REAPER = """
+import os, threading, time
+def reap():
+    while True:
+        try: os.waitpid(-1, 0)
+        except ChildProcessError: time.sleep(0.001)
+threading.Thread(target=reap, daemon=True).start()
+"""
+UNDO_DAMAGE = {
+    "ignores SIGCHLD": "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "waits for all children": REAPER,
+    "replaces socketpair": "import socket, _socket; socket.socketpair = _socket.socketpair = None",
+    "replaces pickle's classes": "import pickle; pickle.Pickler = pickle.Unpickler = pickle.dumps = pickle.loads = None",
+    "replaces sysconfig's functions": "import sysconfig; sysconfig.get_path = None",
+    "removes sys.excepthook": "import sys; sys.excepthook = None",
+    "empties sys.modules": "import sys; sys.modules.clear()",
+    "removes our modules": "import sys\nfor name in [name for name in sys.modules if 'mahtab' in name]: del sys.modules[name]",
+    "empties the import system": "import sys; sys.meta_path.clear(); sys.path_hooks.clear(); sys.path.clear(); sys.path_importer_cache.clear()",
+}
+
+
+@pytest.mark.parametrize("code", UNDO_DAMAGE.values(), ids=UNDO_DAMAGE)
+def test_undo_and_saving_work_after_a_damaging_cell(tmp_path: Path, code: str) -> None:
+    target = SaveTarget(str(tmp_path / "variables"), "00" * 32, 100)
+    with running(ProcessKernel(keep=target)) as cells:
+        pid = cells.kernel.info().pid
+        # More than a step keeps alive, so that undo must make some of it again.
+        cells.text("v = [1]; many = [[i] for i in range(20_000)]; del v[:]")
+        cells.run(code)
+        cells.text("v.append(2); many.clear(); import gc; gc.collect()")
+        assert cells.kernel.undo(cells.number).exact
+        cells.expect("v, len(many), many[-1]", "([], 20000, [19999])\n")
+        with suppress(KernelError):
+            cells.kernel.keep((), (), PATIENCE)
+        cells.expect("v", "[]\n")
+        assert cells.kernel.info().pid == pid
+
+
+RAISED_BETWEEN_CELLS = {
+    "a timer's handler": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
+    "a handler that exits": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
+    "another thread": "import ctypes, threading\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\nthreading.Timer(0.1, ctypes.pythonapi.PyThreadState_SetAsyncExc, (main, ctypes.py_object(late))).start()",
+}
+
+
+@pytest.mark.parametrize("code", RAISED_BETWEEN_CELLS.values(), ids=RAISED_BETWEEN_CELLS)
+@pytest.mark.parametrize("loop", ["", "import asyncio; await asyncio.sleep(0)\n"])
+def test_error_between_cells_is_shown_and_nothing_is_lost(
+    cells: Cells, code: str, loop: str
+) -> None:
+    cells.text(f"{loop}x = [1]")
+    pid = cells.kernel.info().pid
+    cells.run(code)
+    if "PyThreadState" in code:  # the exception waits until the main thread runs code
+        assert cells.run("1 + 1").status in (Status.OK, Status.ERROR)
+    else:
+        cells.host.wait_for_late("SystemExit\n" if "SystemExit" in code else "ValueError: late\n")
+    cells.expect("x", "[1]\n")
+    assert cells.kernel.info().pid == pid
+
+
+def test_failing_fork_of_a_save_is_an_error_of_the_save(tmp_path: Path) -> None:
+    target = SaveTarget(str(tmp_path / "variables"), "00" * 32, 100)
+    with running(ProcessKernel(keep=target)) as cells:
+        cells.text("x = 1\nimport resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))")
+        pid = cells.kernel.info().pid
+        with pytest.raises(KernelError):
+            cells.kernel.keep((), (), PATIENCE)
+        cells.expect("x", "1\n")
+        assert cells.kernel.info().pid == pid
+
+
+IGNORE_CHILDREN = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.executable, [sys.executable, "-m", "mahtab_tui", "ask", "--model", "demo", "which variables are there?"])
+"""
+
+
+def test_program_started_with_ignored_and_blocked_signals_works(project: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", IGNORE_CHILDREN], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def in_time(work: Callable[[], object]) -> None:

@@ -39,7 +39,9 @@ def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n     
 import collections\nn = 5\nv = collections.defaultdict(lambda: n, a=1) | v['b'], dict(v)
 class C:\n    seen = []\n    def __init__(self): C.seen.append(1); self.me = self\n    def f(self): return super().__repr__()[:5]\nv, w = C(), C() | type(v) is C is type(w), v.me is v, v.f(), C.seen, C().seen is v.seen
 import typing\nclass T(typing.NamedTuple):\n    x: int\nv = T(3) | v, type(v) is T
-class S:\n    __slots__ = ('x',)\nv = S(); v.x = [1] | v.x
+class S:\n    __slots__ = ('x',)\nv = S(); v.x = [1] | v.x, S.__slots__, hasattr(v, '__dict__')
+class P:\n    __slots__ = 'a'\nclass S(P):\n    __slots__ = {'__b': 'private', '__weakref__': ''}\n    def get(self): self.__b = 2; return self.__b\nv = S(); v.a = 1 | v.a, v.get(), S.__slots__, hasattr(v, '__dict__')
+import dataclasses, sys\nslots = {'slots': True} if sys.version_info > (3, 10) else {}\n@dataclasses.dataclass(frozen=True, **slots)\nclass D:\n    a: int = 5\nv = D(3) | v, D(), D.__slots__
 class C: pass\nold = C()\nclass C: new = 1 | type(old) is C, hasattr(old, 'new'), C.new
 import json as v | v.dumps(1)
 import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A; _private = 1 | v is E.A, _private
@@ -250,6 +252,23 @@ def test_hidden_typed_text_is_not_written_in_any_variable(limited: SavedSession)
         "hunter two/2".encode("utf-32-le"),
     ):
         assert form not in saved
+
+
+def test_text_typed_hidden_is_not_written_as_a_name(limited: SavedSession) -> None:
+    first = limited.kernel()
+    first.host.answer = lambda name, args: "hunter2" if args["prompt"] == "Key: " else "q"
+    first.text(
+        "import getpass, threading\nnames = globals()\n"
+        "names[getpass.getpass('Key: ')], names[getpass.getpass('Pin: ')], names['my_hunter2'] = threading.Lock(), 5, 6\n"
+        "class Lost:\n    def __reduce__(self): raise ValueError('no ' + next(iter(set(names) & {'hunter2'})))\n"
+        "lost, other = Lost(), [type('hunter2', (Lost,), {})()]"
+    )
+    _, missing = limited.again(first)
+    assert "lost" in missing
+    assert "hunter2" not in repr(missing)
+    saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())
+    assert b"hunter2" not in saved
+    assert b'"q"' not in saved
 
 
 def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:

@@ -59,6 +59,19 @@ v = [memoryview(bytearray(b'abc'))] | v[0][0] = 0 | bytes(v[0])
 class C: pass\nc = C() | class C:\n    new = 1\nc.__class__ = C | hasattr(c, 'new'), type(c) is C
 import collections | collections.Counter.hello = 5; collections.Counter.update = None | dir(collections.Counter)
 import decimal | decimal.getcontext().prec = 7 | decimal.getcontext().prec
+import decimal | decimal.DefaultContext.prec = 5; decimal.ExtendedContext.traps[decimal.Inexact] = True | decimal.DefaultContext.prec, decimal.Context().prec, decimal.ExtendedContext.traps[decimal.Inexact]
+import os | os.environ['BOTH'] = 'a'; os.putenv('ONLY_C', '1'); os.unsetenv('HOME') | os.system('exit ${ONLY_C:-0}'), os.system('test -n "$HOME"'), os.getenv('BOTH')
+import os, time; os.environ['TZ'] = 'UTC'; time.tzset() | os.environ['TZ'] = 'EST5EDT'; time.tzset() | time.localtime(0).tm_hour, time.tzname
+import sys, json | sys.modules['none'] = 5; sys.modules['json'] = None; del sys.modules['json.decoder'] | 'none' in sys.modules, sys.modules['json'] is json, 'json.decoder' in sys.modules
+import collections.abc\nclass P: pass | collections.abc.Sequence.register(P); issubclass(P, collections.abc.Collection) | issubclass(P, collections.abc.Sequence), issubclass(P, collections.abc.Collection)
+import abc\nclass A(abc.ABC): pass\nclass P: pass\nclass Q: pass\nA.register(Q) | A.register(P); isinstance(P(), A) | isinstance(P(), A), isinstance(Q(), A)
+import copyreg\nclass P: pass | copyreg.pickle(P, lambda p: (P, ())) | P in copyreg.dispatch_table
+import gc; called = lambda *a: None | gc.callbacks.append(called) | called in gc.callbacks
+import linecache | linecache.cache['made'] = (1, None, ['a'], 'made') | linecache.getline('made', 1)
+import signal | signal.setitimer(signal.ITIMER_REAL, 1000); signal.pthread_sigmask(signal.SIG_BLOCK, {10}) | signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.pthread_sigmask(signal.SIG_BLOCK, [])
+import csv | csv.field_size_limit(5) | csv.field_size_limit()
+def f(x: int): pass | f.__annotations__['y'] = str | f.__annotations__
+def f(x: int): pass | f.__annotations__ = {} | f.__annotations__
 import sys, builtins | sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1 | sys.excepthook is print, hasattr(builtins, 'hi')
 globals()[6] = [1]; v = [1] | globals()[6].append(2); globals()[5] = 1; v.append(2) | globals()[6], 5 in globals(), v
 """

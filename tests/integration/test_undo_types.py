@@ -148,6 +148,17 @@ def test_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
     )
 
 
+def test_views_of_an_array_at_a_reused_address_are_made_again(library_cells: Cells) -> None:
+    assert_undone(
+        library_cells,
+        "import numpy as np\nmany = [[a := np.arange(24.0), a[2:5]] for _ in range(4000)]; del a",
+        "permuted = np.zeros(24).reshape(2, 3, 4).transpose(1, 0, 2).copy(order='K')\n"
+        "for i in range(4000):\n    many[i] = None\n    many[i] = [np.empty_like(permuted)]",
+        "len(many), all((pair[0] == np.arange(24.0)).all() and np.shares_memory(*pair) for pair in many if len(pair) == 2), len(many[-1])",
+    )
+    library_cells.text("del many")
+
+
 def test_column_positions_of_a_block_are_copied_by_value() -> None:
     namespace: dict[str, object] = {}
     import pandas  # takes long
@@ -266,6 +277,8 @@ LIBRARIES = r"""
 numpy | import numpy as np; v = np.arange(6.0); box = [v] | v.dtype = 'i8' | v.tolist(), box[0] is v
 numpy | import numpy as np; v = np.arange(6.0); box = [v] | v.resize(9, refcheck=False); v[:] = 7 | v.tolist(), box[0] is v
 numpy | import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3) | np.random.rand(); r.random(9); q.rand() | np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]
+pandas | import pandas as pd | pd.api.extensions.register_dataframe_accessor('mine')(type('Mine', (), {'__init__': lambda self, frame: None})) | hasattr(pd.DataFrame, 'mine'), 'mine' in pd.DataFrame._accessors
+numpy | import numpy as np | np.setbufsize(16384) | np.getbufsize()
 pyarrow | import pyarrow as pa; t = pa.table({'a': [1, 2]}); box = [t] | t = t.append_column('b', [[3, 4]]); box.clear() | t.to_pydict(), box[0] is t
 matplotlib | import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect() | plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1]) | plt.get_fignums(), plt.rcParams['lines.linewidth']
 """

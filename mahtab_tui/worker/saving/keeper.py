@@ -251,7 +251,7 @@ class Writer:
             groups, data = [reply["group"] for reply, _ in small], [data for _, data in small]
             size = sum(reply["size"] for reply, _ in small)
             files.insert(0, self._write_file(groups, data, size))
-        rows = [{**self._row(name), "reason": reason} for name, reason in missing.items()]
+        rows = [self._row(name, reason=reason) for name, reason in missing.items()]
         lost = set(self._request["lost"]).difference(self._namespace)
         index: dict[str, Any] = {
             "written": time.time(),
@@ -301,8 +301,9 @@ class Writer:
         ]
         return {**file, "groups": groups}
 
-    def _row(self, name: str) -> dict[str, Any]:
-        return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
+    def _row(self, name: str, **fields: str) -> dict[str, Any]:
+        row = {**describe_variable(name, self._namespace[name]), **fields}
+        return self._hidden.redact_row(row)
 
     def _write_group(self, group: Group) -> bytes:
         """Return a line of JSON, followed by the bytes of a small group. Raises what an object

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import linecache
+import pickle
 import sys
 import time
 import types
@@ -17,6 +18,7 @@ from ..objects import (
     ATOMS,
     MISSING,
     address_of,
+    class_dict,
     get_if_loaded,
     is_class,
     is_subclass,
@@ -36,12 +38,15 @@ _LONG = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 
 
+_REDACTED_FIELDS = {"name": "(a name that was typed hidden)", "reason": HIDDEN_REASON}
+
+
 class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         known = {each for text in texts for each in (text, text.strip()) if each}
-        short = {text for text in known if len(text) < _WORD}
+        self._short = short = {text for text in known if len(text) < _WORD}
         encoded = {form for text in known - short for form in _encoded(text)}
         self._in_pickles = encoded | {form for text in short for form in _whole_strings(text)}
         self._in_arrays = {form for form in encoded if len(form) >= _LONG}
@@ -64,9 +69,18 @@ class HiddenTexts:
         return False
 
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Empty a row's summary if it contains one of the texts."""
-        data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
-        return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
+        """Replace each field of a row that contains one of the texts: code may use them as names of
+        variables and classes, too, and an error may quote them."""
+        return {
+            field: _REDACTED_FIELDS.get(field, "") if self._is_in_field(value) else value
+            for field, value in row.items()
+        }
+
+    def _is_in_field(self, value: Any) -> bool:
+        if not isinstance(value, str):
+            return False
+        data = value.encode("utf-8", "surrogatepass")
+        return value in self._short or any(form in data for form in self._in_rows)
 
 
 def _whole_strings(text: str) -> Iterator[bytes]:
@@ -213,13 +227,42 @@ class Pickled(NamedTuple):
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
     """Load our cloudpickle. kernel: identifies this kernel when saving, so that a class has one id
     in all pickles."""
+    is_new = _CLOUDPICKLE not in sys.modules
     package = load_package(_CLOUDPICKLE, folder)
+    if is_new:
+        _keep_slots(package.cloudpickle)
     if kernel:
         known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
         package.cloudpickle._get_or_create_tracker_id = lambda cls: (
             known.get(cls) or f"{kernel}-{id(cls):x}"
         )
     return package
+
+
+def _keep_slots(cloudpickle: Any) -> None:
+    """Make classes with their `__slots__`, which cloudpickle (3.1) sets too late."""
+    get_arguments, get_state = cloudpickle._class_getnewargs, cloudpickle._class_getstate
+
+    def class_arguments(cls: type) -> tuple[Any, ...]:
+        metaclass, name, bases, attributes, *rest = get_arguments(cls)
+        # `NamedTuple` sets them itself, and refuses others.
+        is_named_tuple = any(base is get_if_loaded("typing", "NamedTuple") for base in bases)
+        if "__slots__" in class_dict(cls) and not is_named_tuple:
+            attributes = {**attributes, "__slots__": class_dict(cls)["__slots__"]}
+        return metaclass, name, bases, attributes, *rest
+
+    def class_state(cls: type) -> tuple[dict[str, Any], Any]:
+        attributes, slots = get_state(cls)
+        # Private slots have other names in the class than in `__slots__`.
+        others = {
+            name: value
+            for name, value in attributes.items()
+            if type(value) is not types.MemberDescriptorType or value.__objclass__ is not cls
+        }
+        return others, slots
+
+    cloudpickle._class_getnewargs = class_arguments
+    cloudpickle._class_getstate = class_state
 
 
 def pickle_variables(
@@ -283,7 +326,7 @@ def pickle_variables(
     sources = {
         name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_cell_file(name)
     }
-    head = late_import("pickle").dumps((sources, of_pickle), 5)
+    head = pickle.dumps((sources, of_pickle), 5)
     return Pickled(bytearray(head) + out.data, blocks)
 
 
@@ -308,7 +351,6 @@ def unpickle_variables(
 ) -> dict[str, Any]:
     """Restore variables after `load_cloudpickle`. sizes: bytes of the blocks. May raise
     anything."""
-    pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)
 
@@ -317,7 +359,7 @@ def unpickle_variables(
         fill(number, memoryview(memory))
         return memory
 
-    class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+    class Unpickler(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
             return super().find_class(_MOVED.get(module, module), name)
 

@@ -9,17 +9,19 @@ import gc
 import io
 import marshal
 import os
+import pickle
 import select
 import signal
 import struct
 import sys
 import time
 import types
+from _socket import socketpair
 from collections.abc import Iterator, Sequence
+from importlib.util import MAGIC_NUMBER
 from typing import Any, Callable, NoReturn
 
 from ..objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
-from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
 
 _FRAME = struct.Struct("!?Q")
@@ -51,7 +53,6 @@ class Checkpoint:
         """Ask the process, and run `meanwhile` until it answers; kill it after `seconds`. Raises
         `CheckpointError`."""
         until = time.monotonic() + seconds
-        pickle = late_import("pickle")
         try:
             _send(self._fd, pickle.dumps(question, 4), until)
             meanwhile()
@@ -92,7 +93,7 @@ class Checkpoint:
 def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
     `OSError`."""
-    low, theirs = (each.detach() for each in late_import("_socket").socketpair())
+    low, theirs = (each.detach() for each in socketpair())
     ours = low
     with contextlib.suppress(OSError):  # the process may have too few
         ours = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
@@ -158,7 +159,8 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
         ):
             score.write("1000")
         while True:
-            question, pickle = _receive(fd), late_import("pickle")
+            question: Any = _receive(fd)
+            reply: bytes | str
             try:
                 reply = pickle.dumps(answer(pickle.loads(question)), 4)
             except Exception as error:  # whatever one question does, the next must be answered
@@ -267,7 +269,8 @@ def _run(
     finally:
         os.close(out)
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):  # code of the user's waits for all children
+            os.waitpid(pid, 0)
 
 
 def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
@@ -339,7 +342,7 @@ def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
 
 
 def _magic() -> bytes:
-    return bytes(late_import("importlib.util").MAGIC_NUMBER)
+    return bytes(MAGIC_NUMBER)
 
 
 def _code(magic: bytes, data: bytes) -> Any:
@@ -403,10 +406,9 @@ _MISSING, _NAMESPACE = 0, 1
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     """Pickle a value, with addresses in place of `alive` objects. Raises what an object raises."""
-    pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
-    class Pickler(pickle.Pickler):  # type: ignore[name-defined, misc]
+    class Pickler(pickle.Pickler):
         def persistent_id(self, thing: Any) -> int | None:
             if address_of(type(thing)) in ATOMS:
                 return None
@@ -432,9 +434,8 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
     """Unpickle a value. at: returns the living object at an address."""
-    pickle = late_import("pickle")
 
-    class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]
+    class Unpickler(pickle.Unpickler):
         def persistent_load(self, address: int) -> Any:
             if address == _MISSING:
                 return MISSING

@@ -32,6 +32,7 @@ from ..objects import (
 from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
 from .memory import Span, find_memory
 from .parts import (
+    ANNOTATIONS,
     ATTRIBUTES,
     BUILTINS,
     CLASS,
@@ -122,7 +123,7 @@ _NO_PARTS = Kind(())
 _USER_CLASS = Kind((CLASS,))
 _OF_USER = {
     address_of(types.ModuleType): Kind((MODULE,)),
-    address_of(types.FunctionType): Kind((FUNCTION, ATTRIBUTES)),
+    address_of(types.FunctionType): Kind((FUNCTION, ANNOTATIONS, ATTRIBUTES)),
 }
 """Modules and functions of the user; those of libraries have no parts."""
 

@@ -6,10 +6,19 @@ import resource
 import sys
 import time
 import types
+import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Callable
 
-from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
+from ..objects import (
+    ATOMS,
+    MISSING,
+    TimeLimitError,
+    address_of,
+    class_dict,
+    is_class,
+    mro_of,
+)
 from ..side_effects import read_side_effect
 from ..tracebacks import describe_safely
 from .checkpoint import Checkpoint, CheckpointError, fork
@@ -74,12 +83,21 @@ MAX_SIDE_EFFECTS = 20
 class Step:
     """The state before a cell."""
 
-    def __init__(self, serial: int, cell: int, names: dict[str, Any], memory: DirtyPages) -> None:
+    def __init__(
+        self,
+        serial: int,
+        cell: int,
+        names: dict[str, Any],
+        memory: DirtyPages,
+        scheduled: Sequence[Any],
+    ) -> None:
+        """scheduled: tasks and callbacks of the event loop that wait."""
         self.serial = serial
         self.cell = cell
         self.names = names
         """Objects by name; a `ReleasedObject` for one that is not kept alive."""
         self._memory = memory
+        self._scheduled = [weakref.ref(work) for work in scheduled]
         self.retained: list[Any] = []
         self._released = False
         self.mentioned: tuple[str, ...] = ()
@@ -117,6 +135,17 @@ class Step:
         }
         return {name: value for name, value in found.items() if value is not MISSING}
 
+    def find_new_work(self, scheduled: Sequence[Any]) -> list[NotRestored]:
+        """Name the tasks and callbacks that were started since."""
+        earlier = {address_of(reference()) for reference in self._scheduled}
+        new = [work for work in scheduled if address_of(work) not in earlier]
+        return [
+            NotRestored(f"task {work.get_name()}", "this task was started and still runs")
+            if hasattr(work, "get_name")
+            else NotRestored("event loop", "a callback was scheduled and will run")
+            for work in new
+        ]
+
     def ended(self) -> set[int]:
         return {
             value.address
@@ -140,10 +169,17 @@ class UndoHistory:
     """Keeps the steps of a namespace. Used on the thread that runs the cells."""
 
     def __init__(
-        self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
+        self,
+        namespace: dict[str, Any],
+        most: int,
+        megabytes: int = 1024,
+        no_fork: str = "",
+        scheduled: Callable[[], Sequence[Any]] = tuple,
     ) -> None:
-        """no_fork: why the kernel cannot be forked, or empty."""
+        """no_fork: why the kernel cannot be forked, or empty. scheduled: returns the tasks and
+        callbacks of the event loop that wait."""
         self._namespace = namespace
+        self._scheduled = scheduled
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
@@ -192,10 +228,11 @@ class UndoHistory:
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
-        return Step(self._serial, cell, dict(self._namespace), self._memory)
+        names = dict(self._namespace)
+        return Step(self._serial, cell, names, self._memory, self._scheduled())
 
     def _fill(self, step: Step) -> None:
-        step.process = ProcessState()
+        step.process = ProcessState(step.mentioned)
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
         first = [step.names[name] for name in step.mentioned if name in step.names]
         graph.add(
@@ -338,12 +375,32 @@ class UndoHistory:
             )
         before, removed = self._redo[-1]
         plan = self._plan([before])
+        plan.not_restored += self._find_repeated_ends(plan)
         report = plan.report(self._namespace)
         plan.apply(self._namespace, before.checkpoint, _first_checkpoint(removed))
         self._redo.pop()
         self._end_checkpoint(before)
         self._steps += removed
         return report
+
+    def _find_repeated_ends(self, plan: Plan) -> list[NotRestored]:
+        """Name the objects that a redo drops and whose `__del__` runs for the second time: they ended
+        in the cell, and the undo made them again."""
+        dropped = {
+            name: value
+            for name, value in self._namespace.items()
+            if type(name) is str and plan.names.get(name, MISSING) is not value
+        }
+        repeated: list[NotRestored] = []
+        for name, value in dropped.items():
+            graph = Graph(self._kinds, states=False, clock=time.thread_time)
+            graph.add(
+                (value,), time.thread_time() + RETAIN_SECONDS, Limits(MAX_RETAINED, MAX_RETAINED)
+            )
+            classes = {type(node.value) for node in graph.nodes.values()}
+            if any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls)):
+                repeated.append(NotRestored(name, "its __del__ runs once more"))
+        return repeated
 
     def end(self) -> None:
         self._forget_redo()
@@ -385,7 +442,8 @@ class UndoHistory:
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)
         self._kinds = self._kinds.current()
         try:
-            return plan_undo(steps, checkpointed, self._namespace, self._kinds)
+            scheduled = self._scheduled()
+            return plan_undo(steps, checkpointed, self._namespace, self._kinds, scheduled)
         except (CheckpointError, UnreadableMemoryError) as error:
             if checkpointed is None:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import pickle
 import sys
 import warnings
 from itertools import accumulate
@@ -10,7 +11,6 @@ from operator import mul
 from typing import Any
 
 from ..objects import as_library_type, get_if_loaded, is_subclass
-from ..stdlib import late_import
 from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
@@ -27,7 +27,7 @@ def _array(array: Any) -> Values:
     values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
-    if plain.flags.writeable and _is_mapped(base):
+    if plain.flags.writeable and is_mapped(base):
         raise ValueError("others may write to its memory")
     if plain.dtype.hasobject:
         if plain.dtype.names is not None:
@@ -36,7 +36,7 @@ def _array(array: Any) -> Values:
     return values
 
 
-def _is_mapped(base: Any) -> bool:
+def is_mapped(base: Any) -> bool:
     """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
         base = base.obj
@@ -145,11 +145,11 @@ def _put_tensor(tensor: Any, values: Values) -> None:
 
 
 def dump_plain(value: Any) -> bytes:
-    return bytes(late_import("pickle").dumps(value, 4))
+    return pickle.dumps(value, 4)
 
 
 def load_plain(data: bytes) -> Any:
-    return late_import("pickle").loads(data)
+    return pickle.loads(data)
 
 
 def _generator(value: Any) -> Values:

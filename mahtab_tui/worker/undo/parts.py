@@ -23,6 +23,7 @@ from ..objects import (
     name_of,
     own_dict,
 )
+from .registries import read_registered, write_registered
 
 T = TypeVar("T")
 Values = list[Any]
@@ -121,6 +122,16 @@ def _cached(value: Any) -> Values:
     return [*_library_attribute(value, "cache_info")(), *gc.get_referents(value)]
 
 
+def _pipes_of_process(value: Any) -> Values:
+    return [own_dict(value).get(name) for name in ("stdin", "stdout", "stderr")]
+
+
+_CONNECTION_FIELDS = (
+    *("total_changes", "in_transaction", "isolation_level"),
+    *("row_factory", "text_factory"),
+)
+
+
 _OPAQUE = by_class(
     {
         "builtins: generator coroutine async_generator": OpaqueKind(
@@ -145,13 +156,14 @@ _OPAQUE = by_class(
         "concurrent.futures:": OpaqueKind("a pool of threads or processes", lambda value: []),
         "asyncio _asyncio: Task Future": OpaqueKind("a task", _call("done")),
         "asyncio _asyncio contextvars _contextvars:": OpaqueKind("a part of the event loop"),
-        "subprocess: Popen": OpaqueKind("a process", lambda value: []),
+        "subprocess: Popen": OpaqueKind("a process", _pipes_of_process),
+        "weakref: finalize": OpaqueKind(
+            "a finalizer", lambda value: [_library_attribute(value, "alive")], has_finalizer=False
+        ),
         "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind("a connection"),
         "sqlite3 _sqlite3: Connection": OpaqueKind(
             "a connection",
-            lambda value: [
-                _library_attribute(value, name) for name in ("total_changes", "in_transaction")
-            ],
+            lambda value: [_library_attribute(value, name) for name in _CONNECTION_FIELDS],
         ),
         "mmap: mmap": OpaqueKind("memory mapped to a file", _mapped),
         "io _io _pyio tempfile selectors mmap:": OpaqueKind("an open file"),
@@ -292,9 +304,22 @@ _FUNCTION_FIELDS = tuple(
 )
 
 
+_HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
+"""Later versions run the user's code to read them."""
+
+
 def _function(function: Any) -> Values:
     fields = [getattr(function, field) for field in _FUNCTION_FIELDS]
     return [*fields, *(function.__closure__ or ())]
+
+
+def _annotations(function: Any) -> Values:
+    return _items(function.__annotations__) if _HAS_STORED_ANNOTATIONS else []
+
+
+def _put_annotations(function: Any, wanted: dict[Any, Any]) -> None:
+    if _HAS_STORED_ANNOTATIONS:
+        _put_dict(function.__annotations__, wanted)
 
 
 def read_cell_contents(cell: Any) -> Values:
@@ -322,13 +347,18 @@ _BASES: Any = type.__dict__["__bases__"]
 def _class(cls: Any) -> Values:
     named = class_dict(cls)
     names = [name for name in list(named) if type(name) is str and name not in _OF_PYTHON]
-    return [_BASES.__get__(cls), *(part for name in names for part in (name, named[name]))]
+    registered = read_registered(cls)
+    attributes = [part for name in names for part in (name, named[name])]
+    return [_BASES.__get__(cls), len(registered), *registered, *attributes]
 
 
 def _put_class(cls: Any, values: Values) -> None:
     if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
         _BASES.__set__(cls, values[0])
-    wanted, named = pairs(values[1:]), dict(class_dict(cls))
+    end = 2 + values[1]
+    if values[2:end] != read_registered(cls):
+        write_registered(cls, values[2:end])
+    wanted, named = pairs(values[end:]), dict(class_dict(cls))
     for name in named:
         if name not in wanted and name not in _OF_PYTHON:
             type.__delattr__(cls, name)
@@ -378,6 +408,7 @@ SLOTS = Part(
 CLASS = Part(_class, _put_class)
 MODULE = Part(_module, _put_module, pairs)
 FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
+ANNOTATIONS = Part(_annotations, _put_annotations, pairs)
 _DEQUE = collections.deque
 
 BUILTINS: tuple[tuple[type, Part], ...] = (

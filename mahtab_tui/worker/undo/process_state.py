@@ -15,6 +15,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from typing import Any, Callable, NamedTuple
@@ -35,6 +36,21 @@ from ..objects import (
 )
 from .library_parts import dump_plain, load_plain
 from .parts import file_class
+from .registries import (
+    Descriptors,
+    ModuleTable,
+    read_accessors,
+    read_decimal_contexts,
+    read_environment,
+    read_registered,
+    read_source_cache,
+    write_accessors,
+    write_decimal_contexts,
+    write_environment,
+    write_modules,
+    write_registered,
+    write_source_cache,
+)
 
 
 class NotRestored(NamedTuple):
@@ -76,6 +92,19 @@ class LibrarySnapshot(NamedTuple):
     holder: Any
     label: str
     values: dict[str, Any]
+    registered: tuple[weakref.ref[type], ...] = ()
+    """The classes registered with an abstract class."""
+
+    def registry_action(self) -> Action | None:
+        """Return how to register the same classes as before; None if they are."""
+        if not is_class(self.holder):
+            return None
+        now = read_registered(self.holder)
+        then = [cls for reference in self.registered if (cls := reference()) is not None]
+        if list(map(address_of, now)) == list(map(address_of, then)):
+            return None
+        write = partial(write_registered, self.holder)
+        return Action(partial(write, then), partial(write, now))
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
         """Yield the replaced attributes with their values then and now. mentioned: names in the
@@ -162,7 +191,8 @@ def take_library_snapshot(holder: Any) -> LibrarySnapshot:
         label = f"{class_module(holder)}.{name_of(holder)}"
     else:
         label = str(own_dict(holder).get("__name__"))
-    return LibrarySnapshot(holder, label, values)
+    registered = read_registered(holder) if is_class(holder) else []
+    return LibrarySnapshot(holder, label, values, tuple(map(weakref.ref, registered)))
 
 
 def _has_no_finalizer(value: Any) -> bool:
@@ -229,6 +259,20 @@ class SideState:
                 action = Action(partial(write, then), partial(write, now))
             yield value, action
 
+    def file_descriptors(self) -> set[int]:
+        descriptors = set[int]()
+        for reference, kind, _ in self._entries:
+            if kind is _FILE and (value := reference()) is not None:
+                with suppress(OSError, ValueError):  # closed, or in memory
+                    descriptors.add(file_class(type(value)).fileno(value))
+        return descriptors
+
+    def find_unknown_files(self) -> Iterator[Any]:
+        """Yield the open files of which nobody knows how far they are read or written."""
+        for reference, kind, position in self._entries:
+            if kind is _FILE and position is None and (value := reference()) is not None:
+                yield value
+
     def find_started_threads(self) -> list[NotRestored]:
         return [
             NotRestored(thread.name, "this thread was started and is still running")
@@ -266,17 +310,29 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
+_KERNEL_PID = os.getpid()
+
+
 def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; -1 if it is closed, None if unknown."""
+    """Return how far a file is read or written; -1 if it is closed, None if unknown: of pipes, and of
+    compressed files that are written."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
             return -1
         if not cls.seekable(value):
-            return 0
-        # Asking a text file that is written would write what waits in it.
-        is_text = cls.writable(value) and hasattr(cls, "buffer")
-        return int(cls.buffer.__get__(value).tell() if is_text else cls.tell(value))
+            return None
+        if not hasattr(cls, "buffer") or not cls.writable(value):
+            return int(cls.tell(value))
+        buffer = cls.buffer.__get__(value)
+        buffer_class = file_class(type(buffer))
+        if buffer_class is None:
+            return None
+        # Nothing tells how much text waits in the file, so it is written; in a fork of the kernel it
+        # would be written twice.
+        if os.getpid() == _KERNEL_PID:
+            cls.flush(value)
+        return int(buffer_class.tell(buffer))
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -316,22 +372,8 @@ class Setting(NamedTuple):
     """Returns plain values to compare. May raise anything if the library is not loaded."""
     write: Callable[[Any], object] | None = None
     """None if it is not put back."""
-
-
-_SIZE = ("COLUMNS", "LINES")
-"""The program sets these when the screen's size changes."""
-
-
-def _environment() -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if name not in _SIZE}
-
-
-def _write_environment(wanted: dict[str, str]) -> None:
-    for name in [name for name in _environment() if name not in wanted]:
-        del os.environ[name]
-    for name, text in wanted.items():
-        if os.environ.get(name) != text:
-            os.environ[name] = text
+    set_by: tuple[str, ...] = ()
+    """Names in code that changes it, if libraries change it, too, when they are loaded."""
 
 
 def _list_setting(module: str, name: str, after: Callable[[], object] = lambda: None) -> Setting:
@@ -379,6 +421,24 @@ _LIMITS = tuple(
 )
 
 
+def _blocked_signals() -> list[int]:
+    return sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+
+
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+
+def _timers() -> list[bool]:
+    """Return which timers run."""
+    return [signal.getitimer(timer)[0] > 0 for timer in _TIMERS]
+
+
+def _stop_timers(wanted: list[bool]) -> None:
+    for timer, runs in zip(_TIMERS, wanted):
+        if not runs:
+            signal.setitimer(timer, 0)
+
+
 def _umask() -> int:
     with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
         return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask"))
@@ -409,7 +469,7 @@ def _logging() -> Any:
 
 
 _SETTINGS = (
-    Setting("os.environ", _environment, _write_environment),
+    Setting("os.environ", read_environment, write_environment),
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
     _list_setting("warnings", "filters", _note_new_filters),
@@ -424,15 +484,27 @@ _SETTINGS = (
         lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
         lambda wanted: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*wanted)),
     ),
+    Setting("decimal's own contexts", read_decimal_contexts, write_decimal_contexts),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
     _function_setting("sys", "get_int_max_str_digits", "set_int_max_str_digits"),
     _function_setting("threading", "stack_size", "stack_size"),
     _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
+    _function_setting("csv", "field_size_limit", "field_size_limit"),
+    _function_setting("numpy", "getbufsize", "setbufsize"),
     _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
     _function_setting("numpy", "geterr", "seterr", named=True),
     Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
     Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
+    Setting(
+        "blocked signals", _blocked_signals, partial(signal.pthread_sigmask, signal.SIG_SETMASK)
+    ),
+    Setting("timers", _timers, _stop_timers),
+    Setting(
+        "processors",
+        lambda: sorted(os.sched_getaffinity(0)),
+        lambda wanted: os.sched_setaffinity(0, wanted),
+    ),
     Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
     Setting("umask", _umask),
     Setting("pandas options", _pandas, _write_pandas),
@@ -445,24 +517,72 @@ _SETTINGS = (
             sys.modules["torch"].frombuffer(bytearray(wanted), dtype=sys.modules["torch"].uint8)
         ),
     ),
+    Setting(
+        "copyreg.dispatch_table",
+        lambda: dict(sys.modules["copyreg"].dispatch_table),
+        lambda wanted: _put_dict(sys.modules["copyreg"].dispatch_table, wanted),
+        set_by=("copyreg",),
+    ),
+    Setting(
+        "gc.callbacks",
+        lambda: list(gc.callbacks),
+        lambda wanted: list.__setitem__(gc.callbacks, slice(None), wanted),
+        set_by=("callbacks",),
+    ),
+    Setting("atexit", lambda: sys.modules["atexit"]._ncallbacks(), set_by=("atexit",)),
+    Setting(
+        "pandas accessors",
+        read_accessors,
+        write_accessors,
+        set_by=tuple(f"register_{name}_accessor" for name in ("dataframe", "series", "index")),
+    ),
+    Setting("linecache.cache", read_source_cache, write_source_cache, set_by=("linecache",)),
 )
+_DESCRIPTOR_FUNCTIONS = frozenset("read readv readinto write writev lseek sendfile splice".split())
+
+
+def _put_dict(mapping: dict[Any, Any], wanted: dict[Any, Any]) -> None:
+    mapping.clear()
+    mapping.update(wanted)
 
 
 class ProcessState:
-    def __init__(self) -> None:
+    def __init__(self, mentioned: Collection[str] = ()) -> None:
+        """mentioned: names in the code that will run; what few cells change is only noted if they
+        mention it."""
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
+        self._module_count = len(sys.modules)
+        self._modules = ModuleTable() if "modules" in mentioned else None
+        uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned)
+        self._descriptors = Descriptors() if uses_descriptors else None
 
-    def find_changes(self) -> dict[str, Action | None]:
-        """Return how to put back each setting that differs, if possible."""
+    def find_descriptor_changes(self, without: Collection[int]) -> list[NotRestored]:
+        """without: descriptors of files that are compared otherwise."""
+        changes = [] if self._descriptors is None else self._descriptors.find_changes(without)
+        return [NotRestored(*change) for change in changes]
+
+    def find_changes(self, mentioned: Collection[str] = ()) -> dict[str, Action | None]:
+        """Return how to put back each setting that differs, if possible. mentioned: names in the code
+        that ran."""
         found: dict[str, Action | None] = {}
         new_libraries = _count_libraries(len(sys.modules)) != self._libraries
+        modules = {} if self._modules is None else self._modules.find_changes()
+        if modules:
+            now_there = {name: sys.modules.get(name, MISSING) for name in modules}
+            found["sys.modules"] = Action(
+                partial(write_modules, modules), partial(write_modules, now_there)
+            )
         for setting, then in zip(_SETTINGS, self._values):
             now, write = _read(setting), setting.write
             if then is MISSING or now is MISSING or _equal(then, now):
                 continue
             if new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
+            if setting.set_by and len(sys.modules) != self._module_count:
+                if not set(setting.set_by).isdisjoint(mentioned):
+                    found[setting.label] = None  # a part of it is of the modules that were loaded
+                continue
             found[setting.label] = write and Action(partial(write, then), partial(write, now))
         return found
 

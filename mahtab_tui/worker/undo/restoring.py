@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ..objects import ATOMS, MISSING, address_of, class_module, name_of, run_with_timeout
+from ..objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    class_module,
+    get_if_loaded,
+    is_subclass,
+    name_of,
+    run_with_timeout,
+)
 from ..variables import HIDDEN, describe_variable
 from .checkpoint import Checkpoint, dump_state, load_state, run_in_fork
 from .graph import Graph, Kinds
-from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory
+from .library_parts import is_mapped
+from .memory import CheckpointMemory, Span, UnreadableMemoryError, find_memory, plain_array
 from .parts import Values, file_class
-from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject
+from .process_state import Action, LibrarySnapshot, NotRestored, ReleasedObject, SideState
 
 if TYPE_CHECKING:
     from .history import Step
@@ -150,7 +161,7 @@ class CheckpointResponder:
         return States(
             payload,
             inside,
-            lost + self._uncomparable(),
+            lost + self._lost_references(alive) + self._uncomparable(),
             {name: describe_variable(name, names[name]) for name in described},
         )
 
@@ -179,19 +190,29 @@ class CheckpointResponder:
                 lost.update(dict.fromkeys(labels, why))
         return write([]) if isinstance(whole, str) else whole, list(lost.items())
 
+    def _lost_references(self, alive: set[int]) -> list[tuple[str, str]]:
+        """Return the names of weak references to objects that must be made again."""
+        nodes = self._graph.nodes
+        ended = [node.value for address, node in nodes.items() if address not in alive]
+        references = [
+            address_of(reference)
+            for value in ended
+            if self._graph.kinds.kind(value).referable
+            for reference in weakref.getweakrefs(value)
+        ]
+        return [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
+
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the mentioned names that lead to objects not all of which can be compared."""
         by_type: dict[str, list[int]] = {}
         for address, node in self._graph.nodes.items():
             cls = type(node.value)
             if not node.known and file_class(cls) is None:
-                module = class_module(cls)
-                prefix = "" if module in ("builtins", "__main__", "") else f"{module}."
-                by_type.setdefault(prefix + name_of(cls), []).append(address)
+                by_type.setdefault(_describe_uncomparable(node.value), []).append(address)
         mentioned = set(self._first)
         return [
-            (name, f"not compared: undo does not know what {kind} stores")
-            for kind, addresses in by_type.items()
+            (name, f"not compared: {reason}")
+            for reason, addresses in by_type.items()
             for name in self._labels(addresses)
             if name in mentioned
         ]
@@ -200,6 +221,20 @@ class CheckpointResponder:
         reached = self._graph.ancestors(addresses)
         named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
+
+
+def _describe_uncomparable(value: Any) -> str:
+    """Return why an object is not compared, as a clause."""
+    cls = type(value)
+    if is_subclass(cls, get_if_loaded("numpy", "ndarray")):
+        dtype = plain_array(value).dtype
+        if dtype.hasobject and dtype.names is not None:
+            return "undo does not handle arrays of records that contain objects"
+        if is_mapped(get_if_loaded("numpy", "ndarray").base.__get__(value)):
+            return "others may write to its memory, which belongs to a file"
+    module = class_module(cls)
+    prefix = "" if module in ("builtins", "__main__", "") else f"{module}."
+    return f"undo does not know what {prefix}{name_of(cls)} stores"
 
 
 # In the kernel.
@@ -312,11 +347,15 @@ def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
 
 
 def plan_undo(
-    steps: list[Step], checkpointed: Step | None, namespace: dict[str, Any], kinds: Kinds
+    steps: list[Step],
+    checkpointed: Step | None,
+    namespace: dict[str, Any],
+    kinds: Kinds,
+    scheduled: Sequence[Any],
 ) -> Plan:
     """Plan how to restore the state before the first step. checkpointed: the first with a
-    checkpoint. Raises `CheckpointError`, `UnreadableMemoryError`, and what creating an object
-    raises."""
+    checkpoint. scheduled: tasks and callbacks that wait. Raises `CheckpointError`,
+    `UnreadableMemoryError`, and what creating an object raises."""
     first = steps[0]
     mentioned = tuple(dict.fromkeys(name for step in steps for name in step.mentioned))
     if checkpointed is None:
@@ -337,12 +376,15 @@ def plan_undo(
         ),
         *dict.fromkeys(effect for step in steps for effect in step.side_effects),
     ]
-    _add_side_state(plan, steps)
+    _add_side_state(plan, steps, frozenset(mentioned))
     _add_libraries(plan, steps, frozenset(mentioned))
+    plan.not_restored += first.find_new_work(scheduled)
     return plan
 
 
 _OPEN_FILE = "an open file cannot be restored"
+_LOST_REFERENCE = "a weak reference does not come back: what it led to is made again"
+_UNKNOWN_FILE = "not compared: what was read from this file or written to it stays so"
 _ENDED = "it has ended and does not come back"
 
 
@@ -354,12 +396,17 @@ class _Matches(NamedTuple):
     moved: list[Copy]
 
 
-def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
+def _match(rows: array[int], graph: Graph, ended: set[int], kept_alive: set[int]) -> _Matches:
+    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that surely are
+    the same."""
     matches = _Matches(array("q"), array("q"), [], [])
     for offset in range(0, len(rows), 6):
         address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
         node = graph.nodes.get(address)
         if node is None or address in ended or node.state[:2] != (cls, fixed):
+            continue
+        # An array may lie where one with other dimensions was, whose views would not fit it.
+        if memory[1] and node.mutable_state != mutable and address not in kept_alive:
             continue
         matches.alive.append(address)
         if node.mutable_state != mutable:
@@ -393,7 +440,8 @@ def _compare_with_checkpoint(
         ANSWER_TIMEOUT,
         lambda: unseen.update(_walk(graph, step, names, mentioned)),
     )
-    matches = _match(_unpack(rows), graph, step.ended())
+    kept_alive = set(map(address_of, (*step.live_objects(), *names.values())))
+    matches = _match(_unpack(rows), graph, step.ended(), kept_alive)
     written = checkpointed.written_since(copy.memory for copy in matches.same_object)
     copies = [*_find_changed(matches.same_object, written, checkpoint), *matches.moved]
     rebound = [
@@ -445,12 +493,12 @@ def _earlier_names(
     return names
 
 
-def _add_side_state(plan: Plan, steps: list[Step]) -> None:
+def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
     """Add what the kernel noted before the first cell that may have changed an object in place."""
     first = next((step for step in steps if step.changes_inside), None)
     if first is None:
         return
-    settings = {} if first.process is None else first.process.find_changes()
+    settings = {} if first.process is None else first.process.find_changes(mentioned)
     for label, action in settings.items():
         if action is None:
             plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
@@ -466,6 +514,18 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
                 plan.actions.append(action)
                 plan.inside += names
         plan.not_restored += first.side_state.find_started_threads()
+        _add_unknown_files(plan, first.side_state, mentioned)
+    if first.process is not None:
+        files = set() if first.side_state is None else first.side_state.file_descriptors()
+        plan.not_restored += first.process.find_descriptor_changes(files)
+
+
+def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:
+    named = {each.name for each in plan.not_restored}
+    for file in side_state.find_unknown_files():
+        names = mentioned.intersection(plan.find_names(file)) - named
+        plan.not_restored += [NotRestored(name, _UNKNOWN_FILE) for name in sorted(names)]
+        named |= names
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
@@ -475,6 +535,9 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
             first.setdefault(address_of(library.holder), library)
     settings = frozenset(plan.inside)
     for library in first.values():
+        if (action := library.registry_action()) is not None:
+            plan.inside.append(f"{library.label}.register")
+            plan.actions.append(action)
         for name, then, now in library.iter_changes(mentioned):
             label = f"{library.label}.{name}"
             value = then.value(None) if type(then) is ReleasedObject else then

@@ -1,0 +1,254 @@
+"""State of the process that code adds to: modules, registered classes, variables of the C library,
+descriptors."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import stat
+import struct
+import sys
+import termios
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..objects import MISSING, address_of, class_dict, is_module, mro_of
+from ..tracebacks import CELL
+
+try:
+    import _abc  # type: ignore[import-not-found]
+except ImportError:  # not CPython
+    _abc = None
+
+_SIZE_VARIABLES = ("COLUMNS", "LINES")
+"""The program sets these when the screen's size changes."""
+
+
+_C_SIZE_VARIABLES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
+_C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+"""The variables as child processes get them: `os.putenv` changes only these."""
+
+
+def _read_c_environment() -> list[bytes]:
+    """Return rows ``NAME=text``."""
+    if not ctypes.cast(_C_ENVIRONMENT, ctypes.c_void_p).value:  # after `clearenv`
+        return []
+    rows = iter(partial(next, map(_C_ENVIRONMENT.__getitem__, count())), None)
+    return [row for row in rows if not row.startswith(_C_SIZE_VARIABLES)]
+
+
+def read_environment() -> tuple[dict[str, str], list[bytes]]:
+    variables = {name: text for name, text in os.environ.items() if name not in _SIZE_VARIABLES}
+    return variables, _read_c_environment()
+
+
+def write_environment(wanted: tuple[dict[str, str], list[bytes]]) -> None:
+    variables, c_rows = wanted
+    time_zone = os.environ.get("TZ")
+    for name in [name for name in os.environ if name not in variables]:
+        if name not in _SIZE_VARIABLES:
+            del os.environ[name]
+    for name, text in variables.items():
+        if os.environ.get(name) != text:
+            os.environ[name] = text
+    present_rows = _read_c_environment()
+    c_names = {row.partition(b"=")[0] for row in c_rows}
+    for row in set(present_rows).difference(c_rows):
+        if row.partition(b"=")[0] not in c_names:
+            os.unsetenv(row.partition(b"=")[0])
+    for row in set(c_rows).difference(present_rows):
+        c_name, _, c_text = row.partition(b"=")
+        os.putenv(c_name, c_text)
+    if os.environ.get("TZ") != time_zone:
+        time.tzset()
+
+
+class ModuleTable:
+    """The entries of `sys.modules` at one time. Keeps no module alive."""
+
+    def __init__(self) -> None:
+        self._entries = {
+            name: weakref.ref(module) if is_module(module) else _constant(module)
+            for name, module in sys.modules.items()
+        }
+
+    def find_changes(self) -> dict[str, Any]:
+        """Return the entries to put back, `MISSING` for those to remove. Modules that were loaded
+        since stay: loading them again would make other classes."""
+        present = dict(sys.modules)
+        changes: dict[str, Any] = {}
+        for name, read in self._entries.items():
+            module = read()
+            is_lost = module is None and isinstance(read, weakref.ref)
+            if not is_lost and present.get(name, MISSING) is not module:
+                changes[name] = module
+        for name in present.keys() - self._entries.keys():
+            if not is_module(present[name]) or present[name].__spec__ is None:
+                changes[name] = MISSING
+        return changes
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def write_modules(changes: dict[str, Any]) -> None:
+    for name, module in changes.items():
+        if module is MISSING:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = module
+
+
+def read_registered(cls: type) -> list[type]:
+    """Return the classes that were registered with an abstract class, in a fixed order."""
+    if _abc is None or "_abc_impl" not in class_dict(cls):
+        return []
+    references: Iterable[weakref.ref[type]] = _abc._get_dump(cls)[0]
+    classes = [reference() for reference in references]
+    return sorted((each for each in classes if each is not None), key=address_of)
+
+
+def write_registered(cls: type, classes: Iterable[type]) -> None:
+    _abc._reset_registry(cls)
+    for base in mro_of(cls):
+        if "_abc_impl" in class_dict(base):
+            _abc._reset_caches(base)
+    for registered in classes:
+        _abc._abc_register(cls, registered)
+
+
+_ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
+
+
+def read_accessors() -> list[dict[str, Any]]:
+    """Return what was registered with `register_dataframe_accessor` and the like."""
+    pandas = sys.modules["pandas"]
+    classes = [getattr(pandas, name) for name in _ACCESSOR_CLASSES]
+    return [{name: class_dict(cls).get(name) for name in cls._accessors} for cls in classes]
+
+
+def write_accessors(wanted: list[dict[str, Any]]) -> None:
+    for class_name, accessors in zip(_ACCESSOR_CLASSES, wanted):
+        cls = getattr(sys.modules["pandas"], class_name)
+        for name in cls._accessors - accessors.keys():
+            cls._accessors.discard(name)
+            delattr(cls, name)
+        for name, accessor in accessors.items():
+            if accessor is not None and class_dict(cls).get(name) is not accessor:
+                setattr(cls, name, accessor)
+            cls._accessors.add(name)
+
+
+def read_source_cache() -> dict[str, Any]:
+    """Return the sources in `linecache` that are of no file, cell or generated code."""
+    cache: dict[str, Any] = sys.modules["linecache"].cache
+    return {
+        name: entry
+        for name, entry in cache.items()
+        if len(entry) == 4 and entry[1] is None and not name.startswith((CELL, "<"))
+    }
+
+
+def write_source_cache(wanted: dict[str, Any]) -> None:
+    cache: dict[str, Any] = sys.modules["linecache"].cache
+    for name in read_source_cache().keys() - wanted.keys():
+        del cache[name]
+    cache.update(wanted)
+
+
+_CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
+_CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps")
+
+
+def read_decimal_contexts() -> list[Any]:
+    """Return the state of the contexts that new threads and new contexts start with."""
+    decimal = sys.modules["decimal"]
+    return [getattr(decimal, name).__reduce__()[1] for name in _CONTEXTS]
+
+
+def write_decimal_contexts(wanted: list[Any]) -> None:
+    decimal = sys.modules["decimal"]
+    for name, state in zip(_CONTEXTS, wanted):
+        context, earlier = getattr(decimal, name), decimal.Context(*state)
+        for field in _CONTEXT_FIELDS:
+            setattr(context, field, getattr(earlier, field))
+
+
+class _Descriptor(NamedTuple):
+    identity: tuple[int, int]
+    is_pipe: bool
+    position: int
+    """Bytes from the start of a file, or waiting in a pipe."""
+
+
+def _list_descriptors() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return []
+
+
+def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the open descriptors, each with the device and the number of its file."""
+    for number in _list_descriptors():
+        with suppress(OSError):  # closed meanwhile
+            status = os.fstat(number)
+            yield number, (status.st_dev, status.st_ino)
+
+
+_OWN_DESCRIPTORS = frozenset(_identities())
+"""Those of the kernel, which were open before the first cell."""
+
+
+class Descriptors:
+    """How far files and pipes are read and written at one time, judged by their descriptors."""
+
+    def __init__(self) -> None:
+        self._states = dict(_read_descriptors())
+
+    def find_changes(self, without: Collection[int]) -> list[tuple[str, str]]:
+        """Return labels and reasons. without: descriptors of files that are compared otherwise."""
+        changes: list[tuple[str, str]] = []
+        for number, now in _read_descriptors():
+            then = self._states.get(number)
+            if number in without or then is None or then.identity != now.identity:
+                continue
+            if now.is_pipe and now.position < then.position:
+                reason = "what was read from this pipe does not come back"
+                changes.append((f"descriptor {number}", reason))
+            elif not now.is_pipe and now.position != then.position:
+                reason = "the file was read or written; its position stays"
+                changes.append((f"descriptor {number} ({_file_name(number)})", reason))
+        return changes
+
+
+def _file_name(number: int) -> str:
+    try:
+        return os.path.basename(os.readlink(f"/proc/self/fd/{number}"))
+    except OSError:
+        return "unknown"
+
+
+def _is_readable(number: int) -> bool:
+    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY
+
+
+def _read_descriptors() -> Iterator[tuple[int, _Descriptor]]:
+    for number, identity in _identities():
+        if (number, identity) in _OWN_DESCRIPTORS:
+            continue
+        with suppress(OSError):
+            status = os.fstat(number)
+            if stat.S_ISREG(status.st_mode):
+                position = os.lseek(number, 0, os.SEEK_CUR)
+                yield number, _Descriptor(identity, False, position)
+            elif stat.S_ISFIFO(status.st_mode) and _is_readable(number):
+                waiting = fcntl.ioctl(number, termios.FIONREAD, bytes(4))
+                yield number, _Descriptor(identity, True, *struct.unpack("i", waiting))
