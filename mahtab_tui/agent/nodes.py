@@ -45,7 +45,7 @@ from mahtab_tui.agent.tool_calls import (
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figures import FigureSource, find_figures
-from mahtab_tui.bus.prompt import to_xml
+from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
@@ -65,6 +65,8 @@ from mahtab_tui.tools import Toolset
 
 _LIMIT = 4_000
 """Maximum characters of each code block and output in the prompt."""
+_MAX_UNFINISHED_CHARS = 20_000
+"""Characters of an answer without an end that go back to the model."""
 _LAST = 20_000
 """Characters at the end of an answer to search for the judgement."""
 
@@ -319,7 +321,7 @@ class Nodes:
             "tool_calls": calls,
             "step": step,
             "current_response": text,
-            "figures": () if calls else _figures(state, text, messages),
+            "figures": () if calls or answer.failure else _figures(state, text, messages),
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
@@ -508,7 +510,8 @@ def _stored_text(answer: ModelAnswer) -> str:
     """Some providers reject empty messages."""
     mark = prompts.FAILED_ANSWER if answer.failure else ""
     mark = prompts.STOPPED_ANSWER if answer.stopped else mark
-    return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+    text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
+    return "\n\n".join(part for part in (text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
 def _source_records(text: str) -> Iterator[tuple[str, str]]:

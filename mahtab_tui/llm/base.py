@@ -91,6 +91,8 @@ _FINAL = {
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
 _NOTHING = "No generation"
+MAX_ANSWER_CHARS = 2_000_000
+"""Characters of an answer, with its thinking, unless the settings say otherwise."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
@@ -121,6 +123,12 @@ def as_mapping(value: object) -> Mapping[str, Any]:
 def no_response_error(timeout: float | None) -> ModelError:
     waited = f" for {timeout:g} s" if timeout is not None else ""
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
+
+
+def answer_too_long_error(max_answer_chars: int) -> ModelError:
+    return ModelError(
+        f"The answer was stopped after {max_answer_chars:,} characters. The setting max_answer_chars allows longer ones."
+    )
 
 
 def explain_error(

@@ -21,9 +21,11 @@ from urllib.request import getproxies, proxy_bypass
 from mahtab_tui import __version__
 from mahtab_tui.llm.base import (
     BROKE_OFF,
+    MAX_ANSWER_CHARS,
     NOT_AN_ANSWER,
     ModelError,
     ServiceError,
+    answer_too_long_error,
     as_mapping,
     explain_error,
     is_loopback,
@@ -35,6 +37,7 @@ from mahtab_tui.llm.chat_protocols import (
     CompletionAnswer,
     Dialect,
     Message,
+    join_waiting,
     to_count,
 )
 from mahtab_tui.system import start_thread
@@ -285,15 +288,18 @@ class ChatClient:
         key: str = "",
         key_name: str = "",
         timeout: float = 120.0,
+        max_answer_chars: int = MAX_ANSWER_CHARS,
     ) -> None:
         """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
-        seconds without a byte before an answer is abandoned."""
+        seconds without a byte before an answer is abandoned. max_answer_chars: of an answer with
+        its thinking; a longer one is stopped."""
         self.model = model
         self._dialect: Dialect = dialect
         self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
+        self._max_answer_chars = max_answer_chars
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if dialect == "anthropic":
             headers = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
@@ -312,15 +318,12 @@ class ChatClient:
         exchange = self.start(messages, arrived.put, **options)
         try:
             while True:
-                try:
-                    item = arrived.get(timeout=_SILENCE)
-                except queue.Empty:
-                    item = ChatChunk()
-                if item is None:
+                chunks, is_ended, failure = _take_arrived(arrived)
+                yield from join_waiting(chunks)
+                if failure is not None:
+                    raise failure
+                if is_ended:
                     return
-                if isinstance(item, ModelError):
-                    raise item
-                yield item
         finally:
             exchange.stop()
 
@@ -355,6 +358,7 @@ class ChatClient:
 
     def _read(self, exchange: Exchange, body: object, put: OnChunk) -> None:
         answer = self._protocol()
+        remaining_chars = self._max_answer_chars
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
@@ -362,6 +366,10 @@ class ChatClient:
             self._check_status(exchange)
             for event in answer.events(exchange):
                 for chunk in answer.fold(event):
+                    remaining_chars -= chunk.char_count
+                    if remaining_chars < 0:
+                        put(chunk.without_last_chars(-remaining_chars))
+                        raise answer_too_long_error(self._max_answer_chars)
                     put(chunk)
                 if answer.ended:
                     break
@@ -392,6 +400,22 @@ class ChatClient:
             )
         if not 200 <= status < 300:
             raise ServiceError(exchange.body(_LARGEST_ERROR), status, exchange.headers)
+
+
+def _take_arrived(
+    arrived: queue.SimpleQueue[ChatChunk | ModelError | None],
+) -> tuple[list[ChatChunk], bool, ModelError | None]:
+    """Take everything that waits: the chunks, whether the answer has ended, and its error. After a
+    moment of silence, the only chunk is empty."""
+    chunks: list[ChatChunk] = []
+    try:
+        item = arrived.get(timeout=_SILENCE)
+        while isinstance(item, ChatChunk):
+            chunks.append(item)
+            item = arrived.get_nowait()
+    except queue.Empty:
+        return chunks or [ChatChunk()], False, None
+    return chunks, True, item
 
 
 def _server_facts(service: HttpService, model: str) -> ServerFacts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
@@ -52,6 +53,34 @@ class ChatChunk(NamedTuple):
     reasoning: str = ""
     calls: Sequence[ToolCallPiece] = ()
     end: AnswerEnd | None = None
+
+    @property
+    def char_count(self) -> int:
+        """Characters of the piece: text, thinking and the arguments of calls."""
+        arguments = sum(len(call.arguments) for call in self.calls)
+        return len(self.text) + len(self.reasoning) + arguments
+
+    def without_last_chars(self, count: int) -> ChatChunk:
+        """Return only its words, without the last `count` characters of each kind."""
+        return ChatChunk(self.text[:-count], self.reasoning[:-count])
+
+
+def join_waiting(chunks: Iterable[ChatChunk]) -> Iterator[ChatChunk]:
+    """Join consecutive pieces of text, and of thinking, that arrived faster than they are read."""
+    for words_kind, group in groupby(chunks, key=_words_kind):
+        if words_kind is None:
+            yield from group
+        else:
+            pieces = list(group)
+            text = "".join(piece.text for piece in pieces)
+            yield ChatChunk(text, "".join(piece.reasoning for piece in pieces))
+
+
+def _words_kind(chunk: ChatChunk) -> Literal["text", "reasoning"] | None:
+    """Return which words a chunk consists of; None if it holds something else as well."""
+    if chunk.calls or chunk.end is not None or (chunk.text and chunk.reasoning):
+        return None
+    return "reasoning" if chunk.reasoning else "text"
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.providers import Service
@@ -35,6 +36,7 @@ class ChatService(BaseChatModel):
     provider: str
     priced_as: str
     timeout: float
+    max_answer_chars: int = MAX_ANSWER_CHARS
     key: str = ""
     secret: SecretStr = SecretStr("")
     max_tokens: int | None = None
@@ -57,6 +59,7 @@ class ChatService(BaseChatModel):
             key=self.secret.get_secret_value(),
             key_name=self.key,
             timeout=self.timeout,
+            max_answer_chars=self.max_answer_chars,
         )
 
     @property

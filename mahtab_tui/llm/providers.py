@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.system import find_program, start_thread
 
 if TYPE_CHECKING:
@@ -280,6 +280,7 @@ class ModelAccess(TypedDict, total=False):
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
+    max_answer_chars: int
 
 
 class ModelOptions(ModelAccess, total=False):
@@ -318,6 +319,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
             folder=options.get("folder"),
             use_api_key=options.get("claude_api_key", False),
             max_tokens=options.get("max_tokens"),
+            max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
             timeout=options.get("timeout") or _TIMEOUT,
         )
     from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
@@ -338,6 +340,7 @@ class Service:
     secret: str = field(repr=False)
     max_tokens: int | None
     num_ctx: int | None = None
+    max_answer_chars: int = MAX_ANSWER_CHARS
 
 
 def find_service(
@@ -375,6 +378,7 @@ def find_service(
         secret=key,
         max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW if provider == "ollama" else None,
+        max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
     )
 
 

@@ -15,7 +15,13 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from mahtab_tui.llm import chat_client, chat_protocols
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
-from mahtab_tui.llm.chat_protocols import ChatChunk, Dialect, TokenUsage
+from mahtab_tui.llm.chat_protocols import (
+    AnswerEnd,
+    ChatChunk,
+    Dialect,
+    TokenUsage,
+    join_waiting,
+)
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
@@ -276,6 +282,31 @@ def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatc
         ]
         with pytest.raises(ModelError, match=NOT_AN_ANSWER):
             answer(client(service))
+
+
+@pytest.mark.parametrize("kind", ["content", "reasoning_content"])
+def test_an_answer_above_the_limit_is_kept_up_to_it_and_its_connection_closed(
+    service: Service, kind: str
+) -> None:
+    pieces = [_delta("m", **{kind: "x" * 300})] * 9
+    service.replies = [Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})]
+    chunks: list[ChatChunk] = []
+    with pytest.raises(ModelError, match=r"^The answer was stopped after 1,000 characters\. "):
+        chunks.extend(client(service, max_answer_chars=1_000).stream(QUESTION))
+    assert service.left.wait(PATIENCE)
+
+
+def test_what_arrived_while_nobody_read_comes_as_one_chunk(service: Service) -> None:
+    service.replies = [OPENAI.reply("The", " answer", " is", " 7.")]
+    stream = client(service).stream(QUESTION)
+    first = next(stream)
+    assert service.connections
+    rest = [chunk for chunk in stream if any(chunk)]
+    assert text([first, *rest]) == "The answer is 7."
+    joined = [*join_waiting([ChatChunk("a"), ChatChunk("b"), ChatChunk("", "why"), ChatChunk("c")])]
+    assert joined == [ChatChunk("ab"), ChatChunk("", "why"), ChatChunk("c")]
+    ended = ChatChunk(end=AnswerEnd("m", "stop", None))
+    assert [*join_waiting([ChatChunk("a"), ended])] == [ChatChunk("a"), ended]
 
 
 @pytest.mark.parametrize(
