@@ -305,7 +305,7 @@ class Nodes:
             party = self._session.party
             writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
         if answer.cut:
-            _warn(writer, "The answer was cut off: it reached the model's token limit.")
+            _warn(writer, answer.cut_note)
         if answer.ended and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
         text, calls, message = answer.text, list(answer.calls), answer.message

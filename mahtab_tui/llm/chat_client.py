@@ -23,6 +23,7 @@ from mahtab_tui.llm.base import (
     BROKE_OFF,
     MAX_ANSWER_CHARS,
     NOT_AN_ANSWER,
+    UNFINISHED,
     ModelError,
     ServiceError,
     answer_too_long_error,
@@ -379,7 +380,8 @@ class ChatClient:
                 raise ModelError(BROKE_OFF)
             if answer.reason == "error":
                 raise ModelError("The service ended the answer with an error.")
-            put(ChatChunk(end=answer.end()))
+            end = answer.end()
+            put(ChatChunk(end=end._replace(reason=end.reason or UNFINISHED)))
             exchange.finish()
             put(None)
         except Exception as error:  # the thread's outermost frame; the waiting thread raises it

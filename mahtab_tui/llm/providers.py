@@ -92,10 +92,11 @@ def server_address(provider: str) -> str:
     """Return where a provider's server is: here, or where its variable (as OLLAMA_HOST) says."""
     host = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
     scheme, _, rest = host.rpartition("://")
-    rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
-    if ":" not in rest and scheme != "https":
-        rest = f"{rest}:{SERVERS[provider]}"
-    return f"{scheme or 'http'}://{rest}"
+    server, slash, path = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1").partition("/")
+    if ":" not in server and scheme != "https":
+        server = f"{server}:{SERVERS[provider]}"
+    # The paths of the protocols are added later.
+    return f"{scheme or 'http'}://{server}{(slash + path).removesuffix('/v1')}"
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.llm import chat_client, chat_protocols
-from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.base import ModelError, Stoppable, cut_note, is_cut
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
 from mahtab_tui.llm.chat_protocols import (
     AnswerEnd,
@@ -282,6 +282,82 @@ def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatc
         ]
         with pytest.raises(ModelError, match=NOT_AN_ANSWER):
             answer(client(service))
+
+
+ENDING = delta(content="So.") + _delta("m", "stop") + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        b"data:\n\n",
+        b"data: \n\ndata:\ndata:\n\n",
+        b"event: ping\nid: 7\nretry: 9\n\n",
+        b": alive\n\n",
+        b'data: {"choices": null}\n\n',
+        b'data: {"choices": [null]}\n\n',
+        b'data: {"choices": [{"delta": null}], "usage": null}\n\n',
+    ],
+)
+def test_events_that_say_nothing_are_skipped(service: Service, skipped: bytes) -> None:
+    service.replies = [OPENAI.sending([skipped, ENDING, skipped])]
+    assert text(answer(client(service))) == "So."
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n"], ids=["cr", "crlf"])
+def test_lines_of_events_may_end_with_carriage_returns(service: Service, end: bytes) -> None:
+    stream = ENDING.replace(b"\n", end)
+    for pieces in ([stream], [stream[at : at + 1] for at in range(len(stream))]):
+        service.replies = [Reply(pieces, headers={"content-type": OPENAI.content})]
+        assert text(answer(client(service))) == "So."
+
+
+GONE = "The model could not answer: Gone."
+
+
+@pytest.mark.parametrize(
+    ("piece", "failure"),
+    [
+        (b'data: {"object": "error", "message": "Gone", "code": 400}\n\n', "rejected .*: Gone"),
+        (b'data: {"object": "error", "message": "Gone"}\n\n', GONE),
+        (b'error: {"code": 500, "message": "Gone"}\n\n', "The service failed: Gone."),
+        (b'event: error\ndata: {"message": "Gone"}\n\n', GONE),
+        (b"event: error\ndata: Gone\n\n", GONE),
+        (b'{"error": {"message": "Gone"}}', GONE),
+        (b'{\n  "detail": "Gone"\n}\n', GONE),
+        (b'[{"error": {"message": "Gone"}}]', GONE),
+    ],
+)
+@pytest.mark.parametrize("begun", [b"", delta(content="Half")], ids=["at once", "within"])
+def test_errors_in_a_stream_are_reported_in_the_services_words(
+    service: Service, begun: bytes, piece: bytes, failure: str
+) -> None:
+    service.replies = [
+        Reply([begun, piece] if begun else [piece], 200, {"content-type": OPENAI.content})
+    ]
+    chunks: list[ChatChunk] = []
+    with pytest.raises(ModelError, match=failure):
+        chunks.extend(client(service).stream(QUESTION))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pieces"),
+    [
+        ("compatible", [delta(content="Half"), b"data: [DONE]\n\n"]),
+        ("anthropic", [*ANTHROPIC.begin, ANTHROPIC.words("Half"), ANTHROPIC.end[-1]]),
+    ],
+)
+def test_an_answer_that_ends_without_a_reason_may_be_cut_off(
+    service: Service, dialect: Dialect, pieces: list[bytes]
+) -> None:
+    service.replies = [Reply(pieces, headers={"content-type": OPENAI.content})]
+    end = answer(ChatClient(dialect, service.url, "m", timeout=PATIENCE))[-1].end
+    assert end is not None
+    metadata = {"finish_reason": end.reason}
+    assert is_cut(metadata)
+    assert cut_note(metadata).startswith("The answer may be cut off: ")
+    assert "token limit" in cut_note({"finish_reason": "length"})
+    assert not cut_note({"finish_reason": "stop"})
 
 
 @pytest.mark.parametrize("kind", ["content", "reasoning_content"])
