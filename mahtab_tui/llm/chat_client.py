@@ -290,10 +290,12 @@ class ChatClient:
         key_name: str = "",
         timeout: float = 120.0,
         max_answer_chars: int = MAX_ANSWER_CHARS,
+        on_notice: Callable[[str, str], object] | None = None,
     ) -> None:
         """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
         seconds without a byte before an answer is abandoned. max_answer_chars: of an answer with
-        its thinking; a longer one is stopped."""
+        its thinking; a longer one is stopped. on_notice: gets a level and a sentence for the user, on the
+        thread that reads the answer."""
         self.model = model
         self._dialect: Dialect = dialect
         self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
@@ -301,6 +303,7 @@ class ChatClient:
         self._key_name = key_name
         self._timeout = timeout
         self._max_answer_chars = max_answer_chars
+        self._on_notice = on_notice
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if dialect == "anthropic":
             headers = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
@@ -363,8 +366,7 @@ class ChatClient:
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
-            exchange.send("POST", self._protocol.path, json.dumps(body).encode())
-            self._check_status(exchange)
+            self._ask(exchange, json.dumps(body).encode())
             for event in answer.events(exchange):
                 for chunk in answer.fold(event):
                     remaining_chars -= chunk.char_count
@@ -392,6 +394,35 @@ class ChatClient:
             with self._lock:
                 del self._running[exchange]
             exchange.close()
+
+    def _ask(self, exchange: Exchange, body: bytes) -> None:
+        """Send the question. If there is nothing at the address, try once whether it lacks /v1.
+        Raises `ModelError`, `ServiceError`."""
+        exchange.send("POST", self._protocol.path, body)
+        if exchange.status != http.client.NOT_FOUND:
+            self._check_status(exchange)
+            return
+
+        answer = exchange.body(_LARGEST_ERROR)
+        if b"model" in answer.lower() or self.model.encode() in answer:
+            raise ServiceError(answer, exchange.status, exchange.headers)
+        address = self._service.address.rstrip("/")
+        tried = f"{address}{self._protocol.path}"
+        if self._dialect == "compatible" and not address.endswith("/v1"):
+            exchange.close()
+            exchange.send("POST", f"/v1{self._protocol.path}", body)
+            if exchange.status != http.client.NOT_FOUND:
+                self._check_status(exchange)
+                self._use_address(f"{address}/v1")
+                return
+            tried = f"{tried}, nor at {address}/v1{self._protocol.path}"
+        raise ModelError(f"There is no model service at {tried}. Check the address.")
+
+    def _use_address(self, address: str) -> None:
+        if self._on_notice is not None:
+            text = f"There is no model service at {self._service.address}, but at {address}, which is used now. Change the address in your settings."
+            self._on_notice("info", text)
+        self._service.address = address
 
     def _check_status(self, exchange: Exchange) -> None:
         status = exchange.status

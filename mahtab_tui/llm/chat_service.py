@@ -20,7 +20,7 @@ from pydantic import ConfigDict, PrivateAttr, SecretStr
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
-from mahtab_tui.llm.providers import Service
+from mahtab_tui.llm.providers import OnNotice, Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -44,12 +44,14 @@ class ChatService(BaseChatModel):
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
+    on_notice: OnNotice | None = None
 
     _client: ChatClient = PrivateAttr()
 
     @classmethod
-    def from_service(cls, service: Service) -> ChatService:
-        return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
+    def from_service(cls, service: Service, on_notice: OnNotice | None = None) -> ChatService:
+        fields = {**asdict(service), "secret": SecretStr(service.secret)}
+        return cls(**fields, on_notice=on_notice)
 
     def model_post_init(self, context: Any, /) -> None:
         self._client = ChatClient(
@@ -60,6 +62,7 @@ class ChatService(BaseChatModel):
             key_name=self.key,
             timeout=self.timeout,
             max_answer_chars=self.max_answer_chars,
+            on_notice=self.on_notice,
         )
 
     @property

@@ -309,7 +309,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
-        return ChatService.from_service(service)
+        return ChatService.from_service(service, options.get("on_notice"))
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI

@@ -312,6 +312,38 @@ def test_lines_of_events_may_end_with_carriage_returns(service: Service, end: by
         assert text(answer(client(service))) == "So."
 
 
+NOTHING_HERE = Reply([b'{"detail": "Not Found"}'], 404, {"content-type": "application/json"})
+
+
+def test_an_address_without_v1_is_tried_with_it_once(service: Service) -> None:
+    service.replies = [NOTHING_HERE, OPENAI.reply("So."), OPENAI.reply("Yes.")]
+    notices: list[tuple[str, str]] = []
+    it = ChatClient(
+        "compatible", service.url, "m", timeout=PATIENCE, on_notice=lambda *it: notices.append(it)
+    )
+    assert (text(answer(it)), text(answer(it))) == ("So.", "Yes.")
+    assert service.paths == ["/chat/completions", *["/v1/chat/completions"] * 2]
+    ((level, sentence),) = notices
+    assert level == "info"
+    assert f"no model service at {service.url}, but at {service.url}/v1, which" in sentence
+
+
+@pytest.mark.parametrize("path", ["", "/v1"])
+def test_an_address_with_nothing_behind_it_is_named(service: Service, path: str) -> None:
+    service.replies = [NOTHING_HERE]
+    address = f"{service.url}{path}"
+    with pytest.raises(ModelError, match=f"no model service at {address}/chat/completions"):
+        answer(ChatClient("compatible", address, "m", timeout=PATIENCE))
+    assert len(service.asked) == (1 if path else 2)
+
+
+def test_a_missing_model_is_not_taken_for_a_wrong_address(service: Service) -> None:
+    for words in ("The model `m7` does not exist.", "m7: not here"):
+        service.replies = [Reply([words.encode()], 404)]
+        with pytest.raises(ModelError, match="does not exist or is not available"):
+            answer(ChatClient("compatible", service.url, "m7", timeout=PATIENCE))
+
+
 GONE = "The model could not answer: Gone."
 
 

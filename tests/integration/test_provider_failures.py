@@ -37,17 +37,17 @@ class RecordingEvent(threading.Event):
 @pytest.mark.parametrize(
     ("status", "kind", "sentence"),
     [
-        (400, "invalid_request_error", "The service rejected the request: No, since."),
-        (401, "authentication_error", "The key was not accepted: No, since."),
-        (402, "billing_error", "The account cannot pay for the answer: No, since."),
-        (403, "permission_error", "This account may not use the model: No, since."),
-        (404, "not_found_error", f"{MISSING}: No, since."),
+        (400, "invalid_request_error", "The service rejected the request: No model, since."),
+        (401, "authentication_error", "The key was not accepted: No model, since."),
+        (402, "billing_error", "The account cannot pay for the answer: No model, since."),
+        (403, "permission_error", "This account may not use the model: No model, since."),
+        (404, "not_found_error", f"{MISSING}: No model, since."),
     ],
 )
 def test_refusal_gives_one_sentence(
     service: Service, protocol: Protocol, status: int, kind: str, sentence: str
 ) -> None:
-    answer = ask(service, protocol, refuse(protocol, status, "No,\nsince.", kind=kind))
+    answer = ask(service, protocol, refuse(protocol, status, "No model,\nsince.", kind=kind))
     assert answer.failure.removesuffix(f" Check {get_key(protocol)}.") == sentence
     assert len(service.asked) == 1, "it is not asked again"
     assert answer.usage is None
@@ -295,7 +295,9 @@ def test_html_page_as_a_reply_gives_one_sentence(service: Service, protocol: Pro
     assert answer.failure == "The service sent something that is not a model's answer."
 
 
-def test_a_token_of_nearly_two_million_characters_arrives_whole(service: Service, protocol: Protocol) -> None:
+def test_a_token_of_nearly_two_million_characters_arrives_whole(
+    service: Service, protocol: Protocol
+) -> None:
     answer = ask(service, protocol, protocol.reply("x" * 1_900_000, "y"))
     assert len(answer.text) == 1_900_001
     assert answer.ended
