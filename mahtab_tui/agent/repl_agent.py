@@ -369,7 +369,7 @@ class ReplAgent:
         outputs = [output for output in outputs if output]
         if outputs and not state["stopped"] and parse_response(response).code_blocks:
             return outputs[-1]
-        return parse_response(response, ended=state["ended"]).chat
+        return parse_response(response, ended=state["ended"]).spoken
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of the next question by kind, and the maximum."""
