@@ -27,6 +27,7 @@ from mahtab_tui.llm.base import (
     ModelBusy,
     ModelError,
     Stoppable,
+    cut_note,
     explain_error,
     has_restarted,
     is_cut,
@@ -122,7 +123,7 @@ class ModelAnswer(NamedTuple):
     text: str
     stopped: bool
     cut: bool
-    """Whether it reached the token limit."""
+    """Whether it reached the token limit, or the service did not say that it is complete."""
     failure: str
     usage: Usage | None
     too_long: bool = False
@@ -131,6 +132,8 @@ class ModelAnswer(NamedTuple):
     """The message to send back to the provider if the model calls tools."""
     calls: Sequence[ToolCall] = ()
     thought: str = ""
+    cut_note: str = ""
+    """A sentence for the user if it is cut off, or may be."""
 
     @property
     def ended(self) -> bool:
@@ -299,6 +302,7 @@ class _AnswerReader:
             message=message,
             calls=calls,
             thought=make_encodable("".join(self._thought)),
+            cut_note=cut_note(self._metadata),
         )
 
     def _chunks(self) -> Iterator[BaseMessage]:

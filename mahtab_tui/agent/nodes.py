@@ -50,7 +50,7 @@ from mahtab_tui.agent.tool_calls import (
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figures import FigureSource, find_figures
-from mahtab_tui.bus.prompt import to_xml
+from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
@@ -71,6 +71,8 @@ from mahtab_tui.tools import Toolset
 
 _MAX_CHECKED_CHARS = 4_000
 """Maximum characters of each code block and output in the prompt of the check."""
+_MAX_UNFINISHED_CHARS = 20_000
+"""Characters of an answer without an end that go back to the model."""
 _LAST = 20_000
 """Characters at the end of an answer to search for the judgement."""
 
@@ -354,7 +356,7 @@ class Nodes:
             party = self._session.party
             writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
         if answer.cut:
-            _warn(writer, "The answer was cut off: it reached the model's token limit.")
+            _warn(writer, answer.cut_note)
         if answer.ended and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
         text, calls, message = answer.text, list(answer.calls), answer.message
@@ -370,7 +372,7 @@ class Nodes:
             "tool_calls": calls,
             "step": step,
             "current_response": text,
-            "figures": () if calls else _figures(state, text, messages),
+            "figures": () if calls or answer.failure else _figures(state, text, messages),
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
@@ -570,7 +572,8 @@ def _stored_text(answer: ModelAnswer) -> str:
     """Some providers reject empty messages."""
     mark = prompts.FAILED_ANSWER if answer.failure else ""
     mark = prompts.STOPPED_ANSWER if answer.stopped else mark
-    return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+    text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
+    return "\n\n".join(part for part in (text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
 def _source_records(text: str) -> Iterator[tuple[str, str]]:

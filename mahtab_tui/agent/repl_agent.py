@@ -376,13 +376,13 @@ class ReplAgent:
             raise ModelError(state["failure"])
         reply = parse_response(state["current_response"], ended=state["ended"])
         if state["stopped"] or not reply.code_blocks:
-            return reply.chat
+            return reply.spoken
         # The last reply has code: by `output_answers`, or because no more code runs.
         outputs = [result["output"].strip() for result in state["execution_results"]]
         last_output = next((output for output in reversed(outputs) if output), "")
         if step_results(state):
             return last_output
-        return "\n\n".join(part for part in (reply.chat.strip(), last_output) if part)
+        return "\n\n".join(part for part in (reply.spoken.strip(), last_output) if part)
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of the next question by kind, and the maximum."""

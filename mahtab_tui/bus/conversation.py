@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,6 +17,10 @@ from mahtab_tui.bus.output import LOCATION, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.terminal_screen import collapse
+
+MAX_CORRECTED_CHARS = 200_000
+"""Characters of an answer up to which its streamed pieces are compared with the whole answer, which
+takes a second for a million."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -359,19 +364,8 @@ class Conversation:
 
     def _answer(self, record: records.AssistantChat) -> None:
         pieces = self._pieces.setdefault(answer_step(record), [])
-        left = list(pieces)
-        for is_code, text in _split_code(self._answer_parts(record.text)):
-            kind = Cell if is_code else Words
-            found = next((piece for piece in left if isinstance(piece, kind)), None)
-            if found is None:
-                self._begin_piece(pieces, record, text, code=is_code)
-            else:
-                for skipped in left[: left.index(found)]:
-                    self._drop(skipped)
-                left = left[left.index(found) + 1 :]
-                self._correct(found, text)
-        for piece in left:
-            self._drop(piece)
+        if not pieces or len(record.text) <= MAX_CORRECTED_CHARS:
+            self._correct_pieces(pieces, record)
         for number, cell in enumerate(code_blocks(pieces)):
             if cell.number is None:
                 cell.key = code_entry(record.turn, record.step, number)
@@ -382,6 +376,22 @@ class Conversation:
                     piece.revision += 1
                     self.touch(piece)
         self._mark(record, pieces)
+
+    def _correct_pieces(self, pieces: list[Words | Cell], record: records.AssistantChat) -> None:
+        """Make the streamed pieces those of the whole answer."""
+        streamed = deque(pieces)
+        for is_code, text in _split_code(self._answer_parts(record.text)):
+            kind = Cell if is_code else Words
+            same_kind = (n for n, piece in enumerate(streamed) if isinstance(piece, kind))
+            position = next(same_kind, None)
+            if position is None:
+                self._begin_piece(pieces, record, text, code=is_code)
+                continue
+            for _ in range(position):
+                self._drop(streamed.popleft())
+            self._correct(streamed.popleft(), text)
+        for piece in streamed:
+            self._drop(piece)
 
     def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
         return parse_response(text).parts

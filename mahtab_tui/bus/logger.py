@@ -17,13 +17,19 @@ from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, 
 
 
 class DisplayHandler(logging.Handler):
-    def __init__(self) -> None:
+    """Keeps the records that the screen has not drawn yet."""
+
+    def __init__(self, on_first: Callable[[], object] = lambda: None) -> None:
+        """on_first: called on the thread that logs, when the first record waits."""
         super().__init__()
+        self._on_first = on_first
         self._records: list[Record] = []
         self._pieces: list[str] = []
         self._stream: Stream | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        if not self._records and self._stream is None:
+            self._on_first()
         value = get_record(record)
         if not isinstance(value, Stream):
             self._end_stream()

@@ -287,6 +287,8 @@ _SERVER_NAME = "mahtab"
 _ALREADY_THERE = f"{{}} already has a server named {_SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
 _CODEX_SECONDS = 86_400
 """Codex's default of 60 is too short for a long cell, or for a user to answer."""
+_CODEX_STARTUP_SECONDS = 120
+"""Codex's default of 10 is too short for a slow disk or a busy machine."""
 
 
 def write_plugin() -> Path:
@@ -318,7 +320,10 @@ def render_configuration(client: ClientName) -> str:
         # TOML basic strings have the syntax of JSON strings.
         quoted = [json.dumps(word, ensure_ascii=False) for word in server_command()]
         start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
-        return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+        limits = (
+            f"startup_timeout_sec = {_CODEX_STARTUP_SECONDS}\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+        )
+        return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\n{limits}"
     return _as_json({"mcpServers": {_SERVER_NAME: _entry()}})
 
 

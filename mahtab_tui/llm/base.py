@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class Stoppable(Protocol):
         """Close processes and connections."""
 
 
+MAX_PAUSE_S = 1e6
 LONGEST_PAUSE = 120.0
 """Seconds; a service that asks to wait longer counts as failed."""
 _LONGEST = 300
@@ -61,6 +65,14 @@ _TOO_LONG = (
     "input is too long",
     "maximum context",
     "exceed_context_size",
+    "input token count",  # Gemini
+    "maximum prompt length",  # xAI
+    "`inputs` tokens",  # TGI and Together
+    "`inputs` must have less than",
+    "longer than the model's",
+    "too many tokens:",  # Cohere
+    "maximum model length",  # vLLM
+    "too long to fit into the model",
 )
 BUSY_STATUSES = {
     408: "The service took too long",
@@ -91,6 +103,8 @@ _FINAL = {
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
 _NOTHING = "No generation"
+MAX_ANSWER_CHARS = 2_000_000
+"""Characters of an answer, with its thinking, unless the settings say otherwise."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
@@ -123,6 +137,12 @@ def no_response_error(timeout: float | None) -> ModelError:
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
 
+def answer_too_long_error(max_answer_chars: int) -> ModelError:
+    return ModelError(
+        f"The answer was stopped after {max_answer_chars:,} characters. The setting max_answer_chars allows longer ones."
+    )
+
+
 def explain_error(
     error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
 ) -> ModelError:
@@ -140,7 +160,7 @@ def explain_error(
             (code for name, code in _BUSY_KINDS.items() if name in kind.split()),
             _number(_field(error, "code")),
         )
-    if status == 413 or any(mark in kind for mark in _TOO_LONG):
+    if status == 413 or (status != 429 and any(mark in kind for mark in _TOO_LONG)):
         return ContextTooLong(f"The conversation is too long for the model{reason}")
     if any(mark in kind for mark in _UNPAID):
         return ModelError(f"The account cannot pay for the answer{reason}")
@@ -181,9 +201,28 @@ def retry_after(error: Exception) -> float:
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     headers = headers or getattr(error, "headers", None) or {}
     try:
-        return min(max(0.0, float(headers.get("retry-after") or 0)), 1e6)
-    except (TypeError, ValueError, AttributeError):  # also a date, which services do not send
+        pauses = [_pause_ms(headers.get("retry-after-ms")), _pause(headers.get("retry-after"))]
+    except AttributeError:  # the headers are no mapping
         return 0.0
+    pause = next((pause for pause in pauses if pause is not None), 0.0)
+    return min(max(0.0, pause), MAX_PAUSE_S)
+
+
+def _pause_ms(value: object) -> float | None:
+    seconds = _pause(value)
+    return None if seconds is None else seconds / 1000
+
+
+def _pause(value: object) -> float | None:
+    """Return the seconds that a header asks to wait, as a number or as the date when to come back;
+    None if it says neither."""
+    text = str(value or "").strip()
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        return seconds if math.isfinite(seconds) else None
+    with contextlib.suppress(ValueError, OverflowError):
+        return parsedate_to_datetime(text).timestamp() - time.time()
+    return None
 
 
 def _number(value: object) -> int | None:
@@ -200,13 +239,26 @@ def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
             body = json.loads(body)
         except (ValueError, RecursionError):
             return
+    if isinstance(body, list) and body:  # Gemini
+        body = body[0]
     if isinstance(body, Mapping):
         inner = body.get("error")
         if isinstance(inner, Mapping):
             yield inner
         elif isinstance(inner, str):  # Ollama
             yield {"message": inner}
+        if (detail := _detail(body.get("detail"))) and not body.get("message"):
+            yield {"message": detail}
         yield body
+
+
+def _detail(detail: object) -> str:
+    """Return the words of FastAPI's errors: a text, or a list of what is wrong where."""
+    if isinstance(detail, str):
+        return detail
+    problems = [as_mapping(problem) for problem in detail] if isinstance(detail, list) else []
+    texts = [str(problem["msg"]) for problem in problems if problem.get("msg")]
+    return "; ".join(texts)
 
 
 def _field(error: Exception, name: str) -> str:
@@ -236,7 +288,9 @@ def _error_text(error: Exception, secret: str) -> str:
 # Messages and chunks of LangChain
 
 _REASONS = ("stop_reason", "finish_reason", "done_reason")
-_CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
+UNFINISHED = "unfinished"
+"""The reason of an answer whose service did not say why it ended."""
+_CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded", UNFINISHED)
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
 RESTARTED = {"anew": True}
@@ -266,6 +320,15 @@ def make_encodable(text: str) -> str:
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
     return any(metadata.get(reason) in _CUT for reason in _REASONS)
+
+
+def cut_note(metadata: Mapping[str, Any]) -> str:
+    """Return a sentence for an answer that is cut off, or may be; empty for others."""
+    if any(metadata.get(reason) == UNFINISHED for reason in _REASONS):
+        return "The answer may be cut off: the service did not say that it is complete."
+    if is_cut(metadata):
+        return "The answer was cut off: it reached the model's token limit."
+    return ""
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:

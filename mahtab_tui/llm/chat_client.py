@@ -21,9 +21,12 @@ from urllib.request import getproxies, proxy_bypass
 from mahtab_tui import __version__
 from mahtab_tui.llm.base import (
     BROKE_OFF,
+    MAX_ANSWER_CHARS,
     NOT_AN_ANSWER,
+    UNFINISHED,
     ModelError,
     ServiceError,
+    answer_too_long_error,
     as_mapping,
     explain_error,
     is_loopback,
@@ -35,6 +38,7 @@ from mahtab_tui.llm.chat_protocols import (
     CompletionAnswer,
     Dialect,
     Message,
+    join_waiting,
     to_count,
 )
 from mahtab_tui.system import start_thread
@@ -290,15 +294,21 @@ class ChatClient:
         key: str = "",
         key_name: str = "",
         timeout: float = 120.0,
+        max_answer_chars: int = MAX_ANSWER_CHARS,
+        on_notice: Callable[[str, str], object] | None = None,
     ) -> None:
         """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
-        seconds without a byte before an answer is abandoned."""
+        seconds without a byte before an answer is abandoned. max_answer_chars: of an answer with
+        its thinking; a longer one is stopped. on_notice: gets a level and a sentence for the user, on the
+        thread that reads the answer."""
         self.model = model
         self._dialect: Dialect = dialect
         self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
+        self._max_answer_chars = max_answer_chars
+        self._on_notice = on_notice
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if dialect == "anthropic":
             headers = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
@@ -317,15 +327,12 @@ class ChatClient:
         exchange = self.start(messages, arrived.put, **options)
         try:
             while True:
-                try:
-                    item = arrived.get(timeout=_SILENCE)
-                except queue.Empty:
-                    item = ChatChunk()
-                if item is None:
+                chunks, is_ended, failure = _take_arrived(arrived)
+                yield from join_waiting(chunks)
+                if failure is not None:
+                    raise failure
+                if is_ended:
                     return
-                if isinstance(item, ModelError):
-                    raise item
-                yield item
         finally:
             exchange.stop()
 
@@ -360,13 +367,17 @@ class ChatClient:
 
     def _read(self, exchange: Exchange, body: object, put: OnChunk) -> None:
         answer = self._protocol()
+        remaining_chars = self._max_answer_chars
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
-            exchange.send("POST", self._protocol.path, json.dumps(body).encode())
-            self._check_status(exchange)
+            self._ask(exchange, json.dumps(body).encode())
             for event in answer.events(exchange):
                 for chunk in answer.fold(event):
+                    remaining_chars -= chunk.char_count
+                    if remaining_chars < 0:
+                        put(chunk.without_last_chars(-remaining_chars))
+                        raise answer_too_long_error(self._max_answer_chars)
                     put(chunk)
                 if answer.ended:
                     break
@@ -376,7 +387,8 @@ class ChatClient:
                 raise ModelError(BROKE_OFF)
             if answer.reason == "error":
                 raise ModelError("The service ended the answer with an error.")
-            put(ChatChunk(end=answer.end()))
+            end = answer.end()
+            put(ChatChunk(end=end._replace(reason=end.reason or UNFINISHED)))
             exchange.finish()
             put(None)
         except Exception as error:  # the thread's outermost frame; the waiting thread raises it
@@ -388,6 +400,35 @@ class ChatClient:
                 del self._running[exchange]
             exchange.close()
 
+    def _ask(self, exchange: Exchange, body: bytes) -> None:
+        """Send the question. If there is nothing at the address, try once whether it lacks /v1.
+        Raises `ModelError`, `ServiceError`."""
+        exchange.send("POST", self._protocol.path, body)
+        if exchange.status != http.client.NOT_FOUND:
+            self._check_status(exchange)
+            return
+
+        answer = exchange.body(_LARGEST_ERROR)
+        if b"model" in answer.lower() or self.model.encode() in answer:
+            raise ServiceError(answer, exchange.status, exchange.headers)
+        address = self._service.address.rstrip("/")
+        tried = f"{address}{self._protocol.path}"
+        if self._dialect == "compatible" and not address.endswith("/v1"):
+            exchange.close()
+            exchange.send("POST", f"/v1{self._protocol.path}", body)
+            if exchange.status != http.client.NOT_FOUND:
+                self._check_status(exchange)
+                self._use_address(f"{address}/v1")
+                return
+            tried = f"{tried}, nor at {address}/v1{self._protocol.path}"
+        raise ModelError(f"There is no model service at {tried}. Check the address.")
+
+    def _use_address(self, address: str) -> None:
+        if self._on_notice is not None:
+            text = f"There is no model service at {self._service.address}, but at {address}, which is used now. Change the address in your settings."
+            self._on_notice("info", text)
+        self._service.address = address
+
     def _check_status(self, exchange: Exchange) -> None:
         status = exchange.status
         if 300 <= status < 400:
@@ -397,6 +438,22 @@ class ChatClient:
             )
         if not 200 <= status < 300:
             raise ServiceError(exchange.body(_LARGEST_ERROR), status, exchange.headers)
+
+
+def _take_arrived(
+    arrived: queue.SimpleQueue[ChatChunk | ModelError | None],
+) -> tuple[list[ChatChunk], bool, ModelError | None]:
+    """Take everything that waits: the chunks, whether the answer has ended, and its error. After a
+    moment of silence, the only chunk is empty."""
+    chunks: list[ChatChunk] = []
+    try:
+        item = arrived.get(timeout=_SILENCE)
+        while isinstance(item, ChatChunk):
+            chunks.append(item)
+            item = arrived.get_nowait()
+    except queue.Empty:
+        return chunks or [ChatChunk()], False, None
+    return chunks, True, item
 
 
 def _server_facts(service: HttpService, model: str) -> ServerFacts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
@@ -16,6 +18,8 @@ Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
+_OTHER_FIELDS = (b"", b"id", b"retry")
+"""Fields of server-sent events that say nothing about an answer; comments have no name."""
 _ANSWER_TOKENS = 32_000
 """A limit that all models of Anthropic accept; a request must name one."""
 
@@ -53,12 +57,45 @@ class ChatChunk(NamedTuple):
     calls: Sequence[ToolCallPiece] = ()
     end: AnswerEnd | None = None
 
+    @property
+    def char_count(self) -> int:
+        """Characters of the piece: text, thinking and the arguments of calls."""
+        arguments = sum(len(call.arguments) for call in self.calls)
+        return len(self.text) + len(self.reasoning) + arguments
+
+    def without_last_chars(self, count: int) -> ChatChunk:
+        """Return only its words, without the last `count` characters of each kind."""
+        return ChatChunk(self.text[:-count], self.reasoning[:-count])
+
+
+def join_waiting(chunks: Iterable[ChatChunk]) -> Iterator[ChatChunk]:
+    """Join consecutive pieces of text, and of thinking, that arrived faster than they are read."""
+    for words_kind, group in groupby(chunks, key=_words_kind):
+        if words_kind is None:
+            yield from group
+        else:
+            pieces = list(group)
+            text = "".join(piece.text for piece in pieces)
+            yield ChatChunk(text, "".join(piece.reasoning for piece in pieces))
+
+
+def _words_kind(chunk: ChatChunk) -> Literal["text", "reasoning"] | None:
+    """Return which words a chunk consists of; None if it holds something else as well."""
+    if chunk.calls or chunk.end is not None or (chunk.text and chunk.reasoning):
+        return None
+    return "reasoning" if chunk.reasoning else "text"
+
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut a stream into lines. Raises `ModelError` for one that is too long."""
+    """Cut a stream into lines, which end with LF, CRLF or CR. Raises `ModelError` for one that is
+    too long."""
     begun = bytearray()
+    after_cr = False
     for piece in pieces:
-        *whole, rest = piece.split(b"\n")
+        if after_cr:
+            piece = piece.removeprefix(b"\n")
+        after_cr = piece.endswith(b"\r")
+        *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             yield bytes(begun + line)
             begun.clear()
@@ -69,29 +106,62 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(begun)
 
 
-def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of server-sent events, without comments."""
+class ServerSentEvent(NamedTuple):
+    data: bytes
+    is_error: bool = False
+    """Whether the service calls it an error, whatever its data says."""
+
+
+def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
+    """Yield server-sent events, without comments and events that have no data. Lines that belong to
+    no event, as of an error page instead of a stream, are an event at the end if they are JSON."""
     data: list[bytes] = []
+    other_lines: list[bytes] = []
+    is_error = False
     size = 0
-    for line in lines:
-        line = line.rstrip(b"\r")
-        if line.startswith(b"data:"):
-            data.append(line[5:])
-            size += len(line)
-            if size > LONGEST_LINE:
-                raise ModelError(NOT_AN_ANSWER)
-        elif not line and data:
-            yield b"\n".join(data)
-            data, size = [], 0
-    if data:
-        yield b"\n".join(data)
+    for line in chain(lines, [b""]):
+        name, _, value = line.partition(b":")
+        size += len(line)
+        if size > LONGEST_LINE:
+            raise ModelError(NOT_AN_ANSWER)
+        if not line:
+            if any(map(bytes.strip, data)):
+                yield ServerSentEvent(b"\n".join(data), is_error)
+            data, is_error, size = [], False, sum(map(len, other_lines))
+        elif name == b"data":
+            data.append(value)
+        elif name == b"error":  # of llama.cpp
+            data.append(value)
+            is_error = True
+        elif name == b"event":
+            is_error = is_error or value.strip() == b"error"
+        elif name not in _OTHER_FIELDS:
+            other_lines.append(line)
+    text = b"\n".join(other_lines)
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(json.loads(text), dict | list):
+            yield ServerSentEvent(text)
 
 
-def _parse_event(data: bytes) -> Mapping[str, Any]:
+def _parse_event(data: bytes, *, is_error: bool = False) -> Mapping[str, Any]:
+    """Raises `ModelError`, or `ServiceError` if the event is an error of the service."""
     try:
-        return _mapping(json.loads(data))
+        value = json.loads(data)
     except (ValueError, RecursionError):
+        if is_error:
+            raise ServiceError(data) from None
         raise ModelError(NOT_AN_ANSWER) from None
+    if isinstance(value, list) and len(value) == 1:  # of Gemini
+        (value,) = value
+    if is_error or (isinstance(value, dict) and _is_error(value)):
+        raise ServiceError(value)
+    return _mapping(value)
+
+
+def _is_error(event: Mapping[str, Any]) -> bool:
+    """Whether an event is an error, in the forms of OpenAI, vLLM and FastAPI."""
+    is_flat = event.get("object") == "error" or event.get("type") == "error"
+    return bool(event.get("error")) or is_flat or ("detail" in event and "choices" not in event)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -126,7 +196,8 @@ class Answer:
         self._model = ""
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-        return map(_parse_event, read_events(read_lines(exchange.pieces())))
+        for data, is_error in read_events(read_lines(exchange.pieces())):
+            yield _parse_event(data, is_error=is_error)
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
         raise NotImplementedError
@@ -135,8 +206,6 @@ class Answer:
         return AnswerEnd(self._model, self.reason, self.usage)
 
     def _note_model(self, event: Mapping[str, Any]) -> None:
-        if event.get("error"):
-            raise ServiceError(event)
         if isinstance(model := event.get("model"), str):
             self._model = model
 
@@ -181,10 +250,10 @@ class CompletionAnswer(Answer):
         if str(exchange.headers.get("content-type")).startswith("application/json"):
             yield _parse_event(exchange.body(LONGEST_LINE))  # the whole answer at once
         else:
-            for data in read_events(read_lines(exchange.pieces())):
+            for data, is_error in read_events(read_lines(exchange.pieces())):
                 if data.strip() == b"[DONE]":
                     break
-                yield _parse_event(data)
+                yield _parse_event(data, is_error=is_error)
             else:
                 return
         self.ended = True
@@ -195,10 +264,10 @@ class CompletionAnswer(Answer):
             self._note_usage(usage)
         if isinstance(timings := event.get("timings"), dict):  # of llama.cpp
             self._from_cache = to_count(timings.get("cache_n"))
-        choices = event.get("choices", [])
+        choices = event.get("choices") or []
         if not isinstance(choices, list):
             raise ModelError(NOT_AN_ANSWER)
-        for choice in choices[:1]:
+        for choice in filter(None, choices[:1]):
             self.begun = True
             if _mapping(choice).get("error"):  # of the provider behind OpenRouter
                 raise ServiceError(choice)
@@ -329,7 +398,7 @@ class OllamaAnswer(Answer):
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
         self._note_model(event)
-        message = _mapping(event.get("message", {}))
+        message = _mapping(event.get("message") or {})
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list):
             raise ModelError(NOT_AN_ANSWER)

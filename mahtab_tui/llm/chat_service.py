@@ -17,9 +17,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
-from mahtab_tui.llm.providers import Service
+from mahtab_tui.llm.providers import OnNotice, Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -35,6 +36,7 @@ class ChatService(BaseChatModel):
     provider: str
     priced_as: str
     timeout: float
+    max_answer_chars: int = MAX_ANSWER_CHARS
     key: str = ""
     secret: SecretStr = SecretStr("")
     max_tokens: int | None = None
@@ -42,12 +44,14 @@ class ChatService(BaseChatModel):
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
+    on_notice: OnNotice | None = None
 
     _client: ChatClient = PrivateAttr()
 
     @classmethod
-    def from_service(cls, service: Service) -> ChatService:
-        return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
+    def from_service(cls, service: Service, on_notice: OnNotice | None = None) -> ChatService:
+        fields = {**asdict(service), "secret": SecretStr(service.secret)}
+        return cls(**fields, on_notice=on_notice)
 
     def model_post_init(self, context: Any, /) -> None:
         self._client = ChatClient(
@@ -57,6 +61,8 @@ class ChatService(BaseChatModel):
             key=self.secret.get_secret_value(),
             key_name=self.key,
             timeout=self.timeout,
+            max_answer_chars=self.max_answer_chars,
+            on_notice=self.on_notice,
         )
 
     @property

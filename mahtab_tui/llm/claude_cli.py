@@ -17,7 +17,14 @@ from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.prompt import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.llm.base import RESTARTED, ModelError, message_text, no_response_error
+from mahtab_tui.llm.base import (
+    MAX_ANSWER_CHARS,
+    RESTARTED,
+    ModelError,
+    answer_too_long_error,
+    message_text,
+    no_response_error,
+)
 from mahtab_tui.llm.claude_process import (
     REACTION,
     ClaudeNotice,
@@ -63,6 +70,7 @@ class ChatClaudeCLI(BaseChatModel):
     model: str | None = None
     max_tokens: int | None = None
     """Most tokens of one message, thinking included; the CLI continues by itself after it."""
+    max_answer_chars: int = MAX_ANSWER_CHARS
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
@@ -193,6 +201,7 @@ class ChatClaudeCLI(BaseChatModel):
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
         last_event = time.monotonic()
         stopping = 0.0
+        answer_chars = 0
         while not turn.ended:
             try:
                 event = process.next_event(_CHECK_STOP)
@@ -210,9 +219,13 @@ class ChatClaudeCLI(BaseChatModel):
             for piece in turn.fold(event):
                 if isinstance(piece, ClaudeNotice):
                     self._report(piece)
-                elif stopping:
                     continue
-                elif isinstance(piece, Restart):
+                if stopping:
+                    continue
+                answer_chars += len(piece if isinstance(piece, str) else piece.text)
+                if answer_chars > self.max_answer_chars:
+                    raise answer_too_long_error(self.max_answer_chars)
+                if isinstance(piece, Restart):
                     yield _chunk(response_metadata=RESTARTED)
                     yield _chunk(piece.text)
                 elif isinstance(piece, Thought):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.system import find_program, start_thread
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ def server_address(provider: str) -> str:
     """Return where a provider's server is: here, or where its variable (as OLLAMA_HOST) says."""
     host = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
     scheme, _, rest = host.rpartition("://")
-    rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
-    if ":" not in rest and scheme != "https":
-        rest = f"{rest}:{SERVERS[provider]}"
-    return f"{scheme or 'http'}://{rest}"
+    server, slash, path = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1").partition("/")
+    if ":" not in server and scheme != "https":
+        server = f"{server}:{SERVERS[provider]}"
+    # The paths of the protocols are added later.
+    return f"{scheme or 'http'}://{server}{(slash + path).removesuffix('/v1')}"
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
@@ -280,6 +281,7 @@ class ModelAccess(TypedDict, total=False):
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
+    max_answer_chars: int
 
 
 class ModelOptions(ModelAccess, total=False):
@@ -307,7 +309,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
-        return ChatService.from_service(service)
+        return ChatService.from_service(service, options.get("on_notice"))
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -318,6 +320,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
             folder=options.get("folder"),
             use_api_key=options.get("claude_api_key", False),
             max_tokens=options.get("max_tokens"),
+            max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
             timeout=options.get("timeout") or _TIMEOUT,
         )
     from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
@@ -338,6 +341,7 @@ class Service:
     secret: str = field(repr=False)
     max_tokens: int | None
     num_ctx: int | None = None
+    max_answer_chars: int = MAX_ANSWER_CHARS
 
 
 def find_service(
@@ -375,6 +379,7 @@ def find_service(
         secret=key,
         max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW if provider == "ollama" else None,
+        max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
     )
 
 

@@ -221,6 +221,18 @@ class SessionConnection:
 LATE_CHARACTERS = 20_000
 
 
+class OwnFrontend(HeadlessFrontend):
+    """Notes that the agent's code called `exit()`."""
+
+    belongs_to_agent = True
+
+    def __init__(self) -> None:
+        self.has_left = False
+
+    def leave(self) -> None:
+        self.has_left = True
+
+
 class OwnSession:
     """A session used only by its agent. Nobody approves its code, so code that a rule asks about
     does not run."""
@@ -234,6 +246,12 @@ class OwnSession:
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
         self._watcher: SessionWatcher | None = None
+        self._frontend = OwnFrontend()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its code has called `exit()`."""
+        return self._frontend.has_left
 
     async def connection(self, agent: str) -> SessionConnection:
         async with self._starting:
@@ -265,7 +283,7 @@ class OwnSession:
             keep = save_target(store.session, settings.keep_namespace_mb)
         try:
             kernel = process_kernel(settings, keep)
-            session = Session(settings, kernel, HeadlessFrontend(), store=store, name=name)
+            session = Session(settings, kernel, self._frontend, store=store, name=name)
             self._watcher = SessionWatcher(session)
             session.log.addHandler(self._watcher)
             session.cell_thread.start()

@@ -182,6 +182,10 @@ def shorten_traceback(text: str) -> str:
 
 PACKAGE_OUTPUT_CHARS = 2_000
 
+_SESSION_ENDED = (
+    "Your session has ended, and its variables are gone. The next call starts a new one."
+)
+
 
 class NoArguments(Arguments):
     """No arguments."""
@@ -321,7 +325,12 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        return format_answer(done, arguments)
+        answer = format_answer(done, arguments)
+        if self._own is not None and self._own.has_left:
+            ended, self._own = self._own, None
+            await ended.close()
+            answer = replace(answer, text=f"{answer.text}\n{_SESSION_ENDED}")
+        return answer
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment.

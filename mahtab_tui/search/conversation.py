@@ -383,6 +383,7 @@ class ServiceModel(Model):
             key=service.secret,
             key_name=service.key,
             timeout=service.timeout,
+            max_answer_chars=service.max_answer_chars,
         )
 
     async def answer(

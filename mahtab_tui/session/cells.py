@@ -336,8 +336,8 @@ class Cells:
 
     def leave(self) -> None:
         """Close the program once the running cell has ended. Raises `RuntimeError` in an agent's
-        cell."""
-        if self.agent_runs:
+        cell, unless the session is the agent's own."""
+        if self.agent_runs and not self._frontend.belongs_to_agent:
             why = "The session belongs to the user: exit() in an agent's code does not end it."
             raise RuntimeError(why)
         self._leaving.set()

@@ -150,7 +150,7 @@ class Components:
 
 
 _MODEL_SETTINGS = frozenset(
-    "provider base_url api_keys claude_api_key model_timeout max_usd".split()
+    "provider base_url api_keys claude_api_key model_timeout max_answer_chars max_usd".split()
 )
 """Settings that require a new model."""
 _AGENT_SETTINGS = _MODEL_SETTINGS.union(

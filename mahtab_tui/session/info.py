@@ -87,6 +87,8 @@ class Frontend(Protocol):
 
     can_ask: bool
     """Whether a user can answer requests on the bus."""
+    belongs_to_agent: bool
+    """Whether an agent's code may end the session."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Give the terminal to a program; returns its exit code. Raises `RuntimeError` if there is
@@ -98,6 +100,7 @@ class Frontend(Protocol):
 
 class HeadlessFrontend:
     can_ask = False
+    belongs_to_agent = False
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         raise RuntimeError("This needs a terminal, and the session has no screen.")

@@ -178,6 +178,11 @@ class Settings(BaseSettings):
     model_timeout: float = Field(
         120.0, gt=0, description="Seconds to wait for a model that sends nothing"
     )
+    max_answer_chars: int = Field(
+        2_000_000,
+        ge=1_000,
+        description="Characters that an answer may have, with its thinking; a longer one is stopped",
+    )
     max_history: int = Field(
         20, ge=1, description="Questions the model gets in full; earlier ones are summarised"
     )
@@ -297,6 +302,7 @@ class Settings(BaseSettings):
             "base_url": self.base_url,
             "api_keys": keys,
             "claude_api_key": self.claude_api_key,
+            "max_answer_chars": self.max_answer_chars,
         }
 
     def secrets(self) -> list[str]:

@@ -29,7 +29,6 @@ from mahtab_tui.tui.main_screen import Panes, UiState
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.session_port import LiveSettings, SessionPort
 from mahtab_tui.tui.terminal_app import (
-    RATE,
     SESSION_MODULES,
     Collector,
     LateImports,
@@ -212,7 +211,7 @@ class MahtabApp(TerminalApp[int]):
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
-        self.record_pump = RecordPump()
+        self.record_pump = RecordPump(self)
         session.listen(self.record_pump.begin)
         self.saves_crash = not session.no_trace
         self.history = history
@@ -277,7 +276,7 @@ class MahtabApp(TerminalApp[int]):
             self._greeter.fold,
             *await self.panes.mount_prompt_rows(),
         ]
-        self.set_interval(RATE, self.record_pump.tick)
+        self.record_pump.start()
 
     def on_unmount(self) -> None:
         IMPORTS.screen_ends()

@@ -107,6 +107,7 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
 
 class ScreenFrontend:
     can_ask = True
+    belongs_to_agent = False
 
     def __init__(self) -> None:
         self.app: MahtabApp | None = None

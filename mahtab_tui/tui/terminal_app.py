@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -63,15 +64,21 @@ class Collector:
 
 RATE = 1 / 30
 SHARE = 1 / 4
-"""Share of the main thread's time above which a tick is skipped."""
-MAX_DELAY = 0.2
+"""Share of the main thread's time above which a pass waits."""
+MIN_DELAY, MAX_DELAY = 0.9 * RATE, 0.2
+"""Seconds between two passes."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    def __init__(self) -> None:
+    """Passes records to the panes: soon after the first that waits, and at most at the frame rate.
+    While nothing happens, it does nothing."""
+
+    def __init__(self, app: App[Any]) -> None:
         self.folds: list[Fold] = []
+        self._app = app
+        self._is_running = False
         self._handler: DisplayHandler | None = None
         self._last = 0.0
         self._worked = 0.0
@@ -79,13 +86,28 @@ class RecordPump:
     def begin(self, log: logging.Logger) -> None:
         from mahtab_tui.bus.logger import DisplayHandler
 
-        self._handler = DisplayHandler()
+        self._handler = DisplayHandler(self._wake)
         log.addHandler(self._handler)
 
+    def start(self) -> None:
+        """Begin to pass records on, once the panes are there."""
+        self._is_running = True
+        self.tick()
+
+    def _wake(self) -> None:
+        """Any thread may call it."""
+        if self._is_running:
+            with suppress(RuntimeError):  # the application has just ended
+                self._app.call_later(self.tick)
+
     def tick(self) -> None:
+        """Pass the records on, now or in a moment. Call it on the main thread only."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
-        if passed >= MAX_DELAY or worked <= passed * SHARE:
+        is_due = passed >= MIN_DELAY and worked <= passed * SHARE
+        if is_due or passed >= MAX_DELAY:
             self.flush()
+        else:
+            self._app.set_timer(RATE, self.tick)
 
     def flush(self) -> None:
         if self._handler is not None and (records := self._handler.pop_records()):

@@ -352,7 +352,8 @@ def _anonymous_file(name: str) -> int:
 
 def _interpreter(python: str, cwd: str) -> str:
     if not python:
-        return sys.executable
+        # Without PATH, Python does not know its own file.
+        return sys.executable or os.path.realpath("/proc/self/exe")
     path = os.path.join(cwd, os.path.expanduser(python))
     if os.path.isdir(path):
         return os.path.join(path, "bin", "python")

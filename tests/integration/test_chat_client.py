@@ -13,9 +13,15 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.llm import chat_client, chat_protocols
-from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.base import ModelError, Stoppable, cut_note, is_cut
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
-from mahtab_tui.llm.chat_protocols import ChatChunk, Dialect, TokenUsage
+from mahtab_tui.llm.chat_protocols import (
+    AnswerEnd,
+    ChatChunk,
+    Dialect,
+    TokenUsage,
+    join_waiting,
+)
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
@@ -276,6 +282,139 @@ def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatc
         ]
         with pytest.raises(ModelError, match=NOT_AN_ANSWER):
             answer(client(service))
+
+
+ENDING = delta(content="So.") + _delta("m", "stop") + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        b"data:\n\n",
+        b"data: \n\ndata:\ndata:\n\n",
+        b"event: ping\nid: 7\nretry: 9\n\n",
+        b": alive\n\n",
+        b'data: {"choices": null}\n\n',
+        b'data: {"choices": [null]}\n\n',
+        b'data: {"choices": [{"delta": null}], "usage": null}\n\n',
+    ],
+)
+def test_events_that_say_nothing_are_skipped(service: Service, skipped: bytes) -> None:
+    service.replies = [OPENAI.sending([skipped, ENDING, skipped])]
+    assert text(answer(client(service))) == "So."
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n"], ids=["cr", "crlf"])
+def test_lines_of_events_may_end_with_carriage_returns(service: Service, end: bytes) -> None:
+    stream = ENDING.replace(b"\n", end)
+    for pieces in ([stream], [stream[at : at + 1] for at in range(len(stream))]):
+        service.replies = [Reply(pieces, headers={"content-type": OPENAI.content})]
+        assert text(answer(client(service))) == "So."
+
+
+NOTHING_HERE = Reply([b'{"detail": "Not Found"}'], 404, {"content-type": "application/json"})
+
+
+def test_an_address_without_v1_is_tried_with_it_once(service: Service) -> None:
+    service.replies = [NOTHING_HERE, OPENAI.reply("So."), OPENAI.reply("Yes.")]
+    notices: list[tuple[str, str]] = []
+    it = ChatClient(
+        "compatible", service.url, "m", timeout=PATIENCE, on_notice=lambda *it: notices.append(it)
+    )
+    assert (text(answer(it)), text(answer(it))) == ("So.", "Yes.")
+    assert service.paths == ["/chat/completions", *["/v1/chat/completions"] * 2]
+    ((level, sentence),) = notices
+    assert level == "info"
+    assert f"no model service at {service.url}, but at {service.url}/v1, which" in sentence
+
+
+@pytest.mark.parametrize("path", ["", "/v1"])
+def test_an_address_with_nothing_behind_it_is_named(service: Service, path: str) -> None:
+    service.replies = [NOTHING_HERE]
+    address = f"{service.url}{path}"
+    with pytest.raises(ModelError, match=f"no model service at {address}/chat/completions"):
+        answer(ChatClient("compatible", address, "m", timeout=PATIENCE))
+    assert len(service.asked) == (1 if path else 2)
+
+
+def test_a_missing_model_is_not_taken_for_a_wrong_address(service: Service) -> None:
+    for words in ("The model `m7` does not exist.", "m7: not here"):
+        service.replies = [Reply([words.encode()], 404)]
+        with pytest.raises(ModelError, match="does not exist or is not available"):
+            answer(ChatClient("compatible", service.url, "m7", timeout=PATIENCE))
+
+
+GONE = "The model could not answer: Gone."
+
+
+@pytest.mark.parametrize(
+    ("piece", "failure"),
+    [
+        (b'data: {"object": "error", "message": "Gone", "code": 400}\n\n', "rejected .*: Gone"),
+        (b'data: {"object": "error", "message": "Gone"}\n\n', GONE),
+        (b'error: {"code": 500, "message": "Gone"}\n\n', "The service failed: Gone."),
+        (b'event: error\ndata: {"message": "Gone"}\n\n', GONE),
+        (b"event: error\ndata: Gone\n\n", GONE),
+        (b'{"error": {"message": "Gone"}}', GONE),
+        (b'{\n  "detail": "Gone"\n}\n', GONE),
+        (b'[{"error": {"message": "Gone"}}]', GONE),
+    ],
+)
+@pytest.mark.parametrize("begun", [b"", delta(content="Half")], ids=["at once", "within"])
+def test_errors_in_a_stream_are_reported_in_the_services_words(
+    service: Service, begun: bytes, piece: bytes, failure: str
+) -> None:
+    service.replies = [
+        Reply([begun, piece] if begun else [piece], 200, {"content-type": OPENAI.content})
+    ]
+    chunks: list[ChatChunk] = []
+    with pytest.raises(ModelError, match=failure):
+        chunks.extend(client(service).stream(QUESTION))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pieces"),
+    [
+        ("compatible", [delta(content="Half"), b"data: [DONE]\n\n"]),
+        ("anthropic", [*ANTHROPIC.begin, ANTHROPIC.words("Half"), ANTHROPIC.end[-1]]),
+    ],
+)
+def test_an_answer_that_ends_without_a_reason_may_be_cut_off(
+    service: Service, dialect: Dialect, pieces: list[bytes]
+) -> None:
+    service.replies = [Reply(pieces, headers={"content-type": OPENAI.content})]
+    end = answer(ChatClient(dialect, service.url, "m", timeout=PATIENCE))[-1].end
+    assert end is not None
+    metadata = {"finish_reason": end.reason}
+    assert is_cut(metadata)
+    assert cut_note(metadata).startswith("The answer may be cut off: ")
+    assert "token limit" in cut_note({"finish_reason": "length"})
+    assert not cut_note({"finish_reason": "stop"})
+
+
+@pytest.mark.parametrize("kind", ["content", "reasoning_content"])
+def test_an_answer_above_the_limit_is_kept_up_to_it_and_its_connection_closed(
+    service: Service, kind: str
+) -> None:
+    pieces = [_delta("m", **{kind: "x" * 300})] * 9
+    service.replies = [Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})]
+    chunks: list[ChatChunk] = []
+    with pytest.raises(ModelError, match=r"^The answer was stopped after 1,000 characters\. "):
+        chunks.extend(client(service, max_answer_chars=1_000).stream(QUESTION))
+    assert service.left.wait(PATIENCE)
+
+
+def test_what_arrived_while_nobody_read_comes_as_one_chunk(service: Service) -> None:
+    service.replies = [OPENAI.reply("The", " answer", " is", " 7.")]
+    stream = client(service).stream(QUESTION)
+    first = next(stream)
+    assert service.connections
+    rest = [chunk for chunk in stream if any(chunk)]
+    assert text([first, *rest]) == "The answer is 7."
+    joined = [*join_waiting([ChatChunk("a"), ChatChunk("b"), ChatChunk("", "why"), ChatChunk("c")])]
+    assert joined == [ChatChunk("ab"), ChatChunk("", "why"), ChatChunk("c")]
+    ended = ChatChunk(end=AnswerEnd("m", "stop", None))
+    assert [*join_waiting([ChatChunk("a"), ended])] == [ChatChunk("a"), ended]
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from mahtab_tui.kernel.base import CellResult, HostFunction, KernelError, KernelState, Status
+from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
+from mahtab_tui.kernel.jupyter.local import ZmqConnection
 from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost, running
 
@@ -178,15 +182,36 @@ def own(tmp_path: Path) -> Iterator[Cells]:
 def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:
     result = own.run("print('last words', flush=True)\nimport os; os._exit(3)")
     assert result.status is Status.DIED
-    assert "has ended" in result.detail
-    assert "has ended" in own.host.wait_for_state(KernelState.DEAD)
+    died = "The kernel died: it exited with code 3"
+    assert result.detail.startswith(died)
+    assert own.host.wait_for_state(KernelState.DEAD).startswith(died)
     assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
     assert own.text("begun") == "1\n"
     assert own.kernel.variables()
     os.kill(own.kernel.info().pid, signal.SIGKILL)  # while it is idle
-    own.host.wait_for_state(KernelState.DEAD)
+    assert "(SIGKILL)" in own.host.wait_for_state(KernelState.DEAD)
     assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
     assert own.text("begun") == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("info", "sentence"),
+    [
+        (
+            {"implementation": "xeus-python", "language_info": {"name": "python"}},
+            "^jupyter:x is Python, but not ipykernel",
+        ),
+        ({"implementation": "IRkernel", "language_info": {"name": "R"}}, "does not run Python"),
+        ({"implementation": "odd", "language_info": 7}, "does not run Python"),
+    ],
+)
+def test_kernels_other_than_ipykernel_are_refused_by_what_they_are(
+    info: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conversation, "_wait_for_info", lambda self: info)
+    wire = cast("ZmqConnection", SimpleNamespace(label="jupyter:x"))
+    with pytest.raises(KernelError, match=sentence):
+        Conversation(wire, RecordingHost()).begin()
 
 
 def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:

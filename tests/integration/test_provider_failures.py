@@ -3,13 +3,18 @@ and the partial answer stays."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
 from mahtab_tui.agent import create_repl_agent, model_calls
+from mahtab_tui.llm.base import ServiceError, explain_error, retry_after
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk, read
 from tests.integration.asking import PATIENCE, ask, get_key, refuse
@@ -32,17 +37,17 @@ class RecordingEvent(threading.Event):
 @pytest.mark.parametrize(
     ("status", "kind", "sentence"),
     [
-        (400, "invalid_request_error", "The service rejected the request: No, since."),
-        (401, "authentication_error", "The key was not accepted: No, since."),
-        (402, "billing_error", "The account cannot pay for the answer: No, since."),
-        (403, "permission_error", "This account may not use the model: No, since."),
-        (404, "not_found_error", f"{MISSING}: No, since."),
+        (400, "invalid_request_error", "The service rejected the request: No model, since."),
+        (401, "authentication_error", "The key was not accepted: No model, since."),
+        (402, "billing_error", "The account cannot pay for the answer: No model, since."),
+        (403, "permission_error", "This account may not use the model: No model, since."),
+        (404, "not_found_error", f"{MISSING}: No model, since."),
     ],
 )
 def test_refusal_gives_one_sentence(
     service: Service, protocol: Protocol, status: int, kind: str, sentence: str
 ) -> None:
-    answer = ask(service, protocol, refuse(protocol, status, "No,\nsince.", kind=kind))
+    answer = ask(service, protocol, refuse(protocol, status, "No model,\nsince.", kind=kind))
     assert answer.failure.removesuffix(f" Check {get_key(protocol)}.") == sentence
     assert len(service.asked) == 1, "it is not asked again"
     assert answer.usage is None
@@ -54,6 +59,33 @@ def test_refusal_gives_one_sentence(
         (400, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
         (400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
         (413, "request_too_large", "Too big."),
+        (
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        ),
+        (
+            400,
+            "invalid-argument",
+            "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+        ),
+        (
+            422,
+            "validation",
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
+        ),
+        (422, "validation", "Input validation error: `inputs` must have less than 1024 tokens."),
+        (400, "x", "too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+        (
+            400,
+            "BadRequestError",
+            "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+        ),
+        (
+            400,
+            "x",
+            "The prompt (total length 5000) is too long to fit into the model (context length 4096).",
+        ),
     ],
 )
 def test_too_long_conversation_is_recognised(
@@ -85,6 +117,44 @@ def test_busy_service_is_retried_after_its_requested_pause(
     assert len(pauses) == 1
     assert "Later. Trying again in" in pauses[0]
     assert cancelled.waited == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after": "nan"}, 0.0),
+        ({"retry-after": "Fri, 32 Foo 2026"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+    ],
+)
+def test_the_pause_is_read_from_the_headers(headers: dict[str, str], seconds: float) -> None:
+    message = Message()
+    for name, value in headers.items():
+        message[name] = value
+    assert retry_after(ServiceError(b"", 429, message)) == seconds
+
+
+def test_the_pause_may_be_a_date() -> None:
+    message = Message()
+    message["retry-after"] = format_datetime(datetime.now(UTC) + timedelta(seconds=90))
+    assert 60 < retry_after(ServiceError(b"", 429, message)) <= 91
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"error": {"code": 400, "message": "No, since.", "status": "INVALID_ARGUMENT"}}],
+        {"detail": "No, since."},
+        {"detail": [{"loc": ["body", "model"], "msg": "No, since.", "type": "missing"}]},
+        {"object": "error", "message": "No, since.", "type": "BadRequestError", "code": 400},
+    ],
+)
+def test_errors_of_gemini_fastapi_and_vllm_show_their_words(body: object) -> None:
+    error = ServiceError(json.dumps(body).encode(), 400)
+    assert str(explain_error(error)) == "The service rejected the request: No, since."
 
 
 def test_permanently_busy_service_is_a_failure(
@@ -225,9 +295,11 @@ def test_html_page_as_a_reply_gives_one_sentence(service: Service, protocol: Pro
     assert answer.failure == "The service sent something that is not a model's answer."
 
 
-def test_two_million_character_token_arrives_whole(service: Service, protocol: Protocol) -> None:
-    answer = ask(service, protocol, protocol.reply("x" * 2_000_000, "y"))
-    assert len(answer.text) == 2_000_001
+def test_a_token_of_nearly_two_million_characters_arrives_whole(
+    service: Service, protocol: Protocol
+) -> None:
+    answer = ask(service, protocol, protocol.reply("x" * 1_900_000, "y"))
+    assert len(answer.text) == 1_900_001
     assert answer.ended
 
 

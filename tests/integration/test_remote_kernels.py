@@ -195,6 +195,13 @@ def test_login_banner_and_existing_files_do_not_matter(project: Path) -> None:
         pass
 
 
+def test_a_python_that_does_not_know_its_own_file_starts_a_kernel(project: Path) -> None:
+    there = project / "there"
+    command = f"env -u PATH HOME={there} XDG_CACHE_HOME={there}/.cache python3"
+    with running(ProcessKernel(launcher=RemoteLauncher(parse(f"command: {command}"), 0.01))):
+        pass
+
+
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
 def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
@@ -220,6 +227,15 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
         ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
         ("command: sh -c yes", "prints something, but does not run Python"),
         ("command: sh -c 'echo Try --help. >&2'", r"did not start a kernel: Try --help.$"),
+        (
+            "command: sh -c 'echo Welcome; echo no module python; exit 1'",
+            "did not start a kernel: Welcome; no module python.",
+        ),
+        ("command: sh -c 'printf begun; exit 1'", "did not start a kernel: begun."),
+        (
+            "command: sh -c 'echo no environment; sleep 60 & exit 1'",
+            "did not start a kernel: no environment.",
+        ),
         ("command:", "names no program"),
         ("command: 'a", "cannot be read"),
         ("ssh://", "is not a kernel address"),

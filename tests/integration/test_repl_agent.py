@@ -417,3 +417,8 @@ def test_cli_starts_even_if_the_folder_is_gone(
     llm.close()
     [start] = fake.starts
     assert start["cwd"] == str(project)
+
+
+def test_the_answer_has_none_of_the_models_thinking(desk: Desk) -> None:
+    agent = agent_of(desk, words("<think>\nSix?\n</think>\nThe total is 6."))
+    assert agent.ask_sync("sum data") == "The total is 6."

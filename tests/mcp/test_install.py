@@ -107,6 +107,7 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
     assert Path(section["command"]).is_absolute()
     assert section["required"] is True
+    assert section["startup_timeout_sec"] >= 60  # 10 seconds by default
     assert section["tool_timeout_sec"] >= 3600  # a minute by default
 
 

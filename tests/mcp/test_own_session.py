@@ -248,3 +248,12 @@ async def test_answer_in_another_form_gives_one_sentence() -> None:
         with pytest.raises(McpToolError, match="The session's answer is invalid: KernelInfo"):
             await call
         await joined.close()
+
+
+async def test_exit_ends_an_agents_own_session_and_the_next_call_starts_another() -> None:
+    async with agent() as a:
+        pid = await a.eval(PID)
+        ended = await a.eval("x = 1; exit()")
+        assert "Your session has ended, and its variables are gone." in ended
+        assert await a.eval("'x' in globals()") == "False"
+        assert await a.eval(PID) != pid

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from textual.content import Content
+from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
@@ -18,7 +19,7 @@ from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.database import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.editor.code_area import CodeArea
+from mahtab_tui.tui.editor.code_area import MAX_BLINKS, CodeArea
 from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import (
@@ -68,6 +69,25 @@ async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> Non
     assert app.actions == [("mode", "ask"), ("mode", "python")]
     assert app.editor.is_empty
     assert app.area.is_syntax_aware
+
+
+async def test_the_cursor_redraws_one_cell_and_stops_blinking_without_keys(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = app_of(pilot).area
+    await write(pilot, "x = 1")
+    regions: list[Region] = []
+    monkeypatch.setattr(area, "refresh", lambda *parts, **_: regions.extend(parts))
+    for _ in range(MAX_BLINKS * 2):
+        area._toggle_cursor_blink_visible()
+    assert regions
+    assert {region.size for region in regions} == {(1, 1)}
+    assert len(regions) <= MAX_BLINKS
+    assert area._cursor_visible
+    monkeypatch.undo()
+    await write(pilot, "2")
+    area._toggle_cursor_blink_visible()
+    assert not area._cursor_visible, "it blinks again"
 
 
 async def test_draft_and_cursor_survive_the_mode_toggle(pilot: Pilot[None]) -> None:

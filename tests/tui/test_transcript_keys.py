@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, UserChat
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.rows.row import MARK
 from mahtab_tui.tui.screens.dialog import ActionMenu
@@ -260,6 +260,13 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         assert app.calls == [("value", value)]
         await pilot.click(TranscriptPane, offset=(12, y))
         assert app.calls == [("value", value)] * 2
+
+
+async def test_a_text_too_long_to_be_drawn_opens_whole() -> None:
+    app = KeysApp([UserChat("why " * 20_000, turn=1)])
+    async with focused(app) as pilot:
+        await press(pilot, "enter", "o")
+        assert app.calls == [("pager", "Whole text", "why " * 20_000)]
 
 
 async def find(pilot: Pilot[None], words: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -62,6 +62,9 @@ class NotedPort(SessionPort):
 
     def open_stored_output(self, number: int) -> None:
         self.calls.append(("stored output", number))
+
+    def open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
+        self.calls.append(("pager", title, fetch()))
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         self.calls.append(("pictures", cell))

@@ -12,6 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -196,7 +198,12 @@ class Drawing:
         self.cost = cost
         self.texts: list[str] = []
         self.log = logging.Logger("test")
-        self.pump = RecordPump()
+        self.calls: list[Callable[[], object]] = []
+        """What the pump has asked the application to call soon."""
+        app = SimpleNamespace(
+            call_later=self.calls.append, set_timer=lambda delay, call: self.calls.append(call)
+        )
+        self.pump = RecordPump(cast("App[None]", app))
         self.pump.folds = [self._fold]
         self.pump.begin(self.log)
         monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
@@ -247,6 +254,24 @@ def test_record_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) 
     drawing.now += 0.011
     drawing.pump.tick()
     assert drawing.texts == ["first", "second"]
+
+
+def test_the_pump_is_called_only_while_records_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 0.001)
+    drawing.log_text("before the panes")
+    assert not drawing.calls
+    drawing.pump.start()
+    assert drawing.texts == ["before the panes"]
+    assert not drawing.calls
+    for text in ("one", "two"):
+        drawing.log_text(text)
+    assert len(drawing.calls) == 1, "at the first record that waits"
+    drawing.calls.pop()()
+    assert len(drawing.calls) == 1, "a frame later"
+    drawing.now += RATE
+    drawing.calls.pop()()
+    assert drawing.texts[1:] == ["one", "two"]
+    assert not drawing.calls
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.conversation import Cell, ToolUse, Words
+from mahtab_tui.bus.conversation import Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.bus.records import Change
-from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
 from mahtab_tui.tui.theme import MAHTAB
 from mahtab_tui.tui.transcript.layout import (
@@ -26,6 +26,7 @@ from mahtab_tui.tui.transcript.layout import (
     EntryRows,
     WordsRows,
     estimate_rows,
+    is_text_drawn_whole,
     tool_rows,
 )
 from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
@@ -143,6 +144,56 @@ def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
     rows.update("\n".join(f"x{number} = 1" for number in range(10_000)))
     assert len(rows) == LIMIT + 1
     assert "# … 9,600 lines left out …" in lines(rows)
+
+
+@pytest.mark.parametrize("line_count", [1, 50])
+def test_long_lines_of_code_show_its_ends_and_the_omitted_count(line_count: int) -> None:
+    code = "\n".join(["x" * 100_000] * line_count)
+    rows = CodeRows(100, PALETTE, PALETTE.model)
+    rows.update(code)
+    assert sum(map(len, lines(rows))) < 60_000
+    omitted = f"# … {len(code) - 40_000:,} characters left out …"
+    assert omitted in lines(rows)
+    assert not is_drawn_whole(code)
+
+
+@pytest.mark.parametrize(
+    "unit", ["words of one paragraph ", "x", "- an item\n", "A paragraph.\n\n"]
+)
+def test_a_long_streamed_text_shows_its_ends_and_the_omitted_count(unit: str) -> None:
+    words = Words(author="claude", source="Beginning ")
+    rows = WordsRows(words, 60, PALETTE)
+    while len(words.source) < 200_000:
+        words.source += unit * (30_000 // len(unit))
+        rows.update()
+    words.source += "end"
+    rows.update()
+    drawn_lines = lines(rows)
+    assert "Beginning" in drawn_lines[0]
+    assert "end" in "".join(drawn_lines[-2:])
+    (omitted,) = (line for line in drawn_lines if "characters left out" in line)
+    assert 170_000 < int(omitted.split()[1].replace(",", "")) < len(words.source)
+    assert sum(map(len, drawn_lines)) < 40_000
+    assert not is_text_drawn_whole(words)
+
+
+def test_the_end_of_a_long_text_begins_with_a_line_or_a_word() -> None:
+    for separator in ("\n\n", " "):
+        rows = words_rows(separator.join(["word"] * 20_000))
+        drawn_lines = lines(rows)
+        (note,) = (line for line in drawn_lines if "characters left out" in line)
+        assert drawn_lines[drawn_lines.index(note) + 2].split()[0] == "word"
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "line\n" * 40_000])
+def test_long_results_of_tools_questions_and_notes_show_their_ends(text: str) -> None:
+    use = ToolUse(name="find", arguments="{}", state="ok", text=text)
+    entries = [use, Question(text=text), Note(level="info", text=text)]
+    for entry in entries:
+        rows = EntryRows(entry, 60, PALETTE)
+        rows.update()
+        assert "… 160,000 characters left out (Enter shows all) …" in "".join(lines(rows))
+        assert estimate_rows(entry, 60) < 10_000
 
 
 @given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))

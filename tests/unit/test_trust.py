@@ -45,6 +45,7 @@ WAITS: dict[str, object] = {
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
+    "max_answer_chars": 2_000_001,
     "max_history": 21,
     "max_usd": 0.5,
     "approval": "auto",

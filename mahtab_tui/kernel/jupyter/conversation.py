@@ -103,7 +103,10 @@ class Conversation:
     def begin(self) -> None:
         info = self._wait_for_info()
         if info.get("implementation") != "ipython":
-            raise KernelError(f"{self._wire.label} is no kernel for Python.")
+            language = info.get("language_info")
+            is_python = isinstance(language, Mapping) and language.get("name") == "python"
+            reason = "is Python, but not ipykernel" if is_python else "does not run Python"
+            raise KernelError(f"{self._wire.label} {reason}. Use a kernel that is ipykernel.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
         content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
         reply = self._request("execute_request", content).result(READY)

@@ -19,7 +19,7 @@ from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
-from mahtab_tui.kernel.launch import environment
+from mahtab_tui.kernel.launch import describe_end, environment
 from mahtab_tui.system import start_thread
 
 ERROR_CHARS = 1_000
@@ -168,8 +168,11 @@ class LocalConnection(ZmqConnection):
             for line in self._errors.read().decode(errors="replace").splitlines()
             if line.strip() and "WARNING" not in line
         ]
-        last_line = f" ({lines[-1][:200].strip()})" if lines else ""
-        return f"The kernel {self._name} has ended{last_line}."
+        last_line = f" (it said: {lines[-1][:200].strip()})" if lines else ""
+        process = getattr(self._manager.provisioner, "process", None)
+        code = getattr(process, "returncode", None)
+        ending = describe_end(code) if isinstance(code, int) else "it has ended"
+        return f"The kernel died: {ending}{last_line}."
 
     def interrupt(self) -> None:
         with suppress(RuntimeError, ProcessLookupError):

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import zipfile
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,7 +170,12 @@ MAX_FINISH_TIMEOUT = 10.0
 
 _POLL_INTERVAL = 0.2
 _BANNER = 2**20
+_BANNER_LINES = 3
 _ERROR_CHARS = 4_000
+_REASON_CHARS = 300
+_ENDED_GRACE_S = 2.0
+"""Seconds without an answer after the command has ended; what it started may hold its output
+open."""
 
 
 class KernelGone(KernelError):
@@ -193,6 +199,8 @@ class Transport:
         self._label = address.label
         self._given_up = given_up or threading.Event()
         self._errors = ""
+        self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
+        """What was printed before Python answered, by a shell or a wrapper."""
         self.buffered = b""
         try:
             self._questions = AskpassServer(ask)
@@ -291,6 +299,8 @@ class Transport:
             read += len(line) + 1
             if line.startswith(MAGIC.encode() + b" "):
                 return line.decode(errors="replace").split()[1:]
+            if text := line.decode(errors="replace").strip():
+                self._banner.append(text)
             if read > _BANNER:
                 raise KernelError(f"{self._label} prints something, but does not run Python.")
 
@@ -316,8 +326,15 @@ class Transport:
         with contextlib.suppress(KernelError):
             while self.read_stderr():
                 self._wait(select.POLLIN, self.stderr, deadline)
-        why = self.errors[:300] or "the command has ended"
-        return f"{self._label} did not start a kernel: {why}."
+        reason = self._reason or "the command has ended"
+        return f"{self._label} did not start a kernel: {reason}."
+
+    @property
+    def _reason(self) -> str:
+        """What the command said last: its error, or else what it printed."""
+        unfinished_line = self.buffered.decode(errors="replace").strip()
+        printed = "; ".join([*self._banner, *filter(None, [unfinished_line])])
+        return self.errors[:_REASON_CHARS] or printed[-_REASON_CHARS:].rstrip(".")
 
     def _write_line(self, message: Mapping[str, Any], deadline: float) -> None:
         self._write(json.dumps(message).encode() + b"\n", deadline)
@@ -336,6 +353,7 @@ class Transport:
         poll = select.poll()
         poll.register(descriptor, event)
         poll.register(self.stderr, select.POLLIN)
+        ended_at: float | None = None
         while True:
             if self._given_up.is_set():
                 raise KernelError(f"{self._label} was not waited for.")
@@ -343,7 +361,7 @@ class Transport:
             if left <= 0 and self._questions.waits:
                 left = 1.0
             if left <= 0:
-                why = f" ({self.errors[:200]})" if self.errors else ""
+                why = f" ({self._reason})" if self._reason else ""
                 raise KernelError(
                     f"{self._label} has not answered for {CONNECT_TIMEOUT:.0f} s{why}."
                 )
@@ -352,3 +370,7 @@ class Transport:
                 poll.unregister(self.stderr)
             if descriptor in ready:
                 return
+            if self._child.poll() is not None:
+                ended_at = ended_at or time.monotonic()
+                if time.monotonic() - ended_at > _ENDED_GRACE_S:
+                    raise KernelError(self._failure())

@@ -29,7 +29,7 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-find find ctrl+f footer": "Find: Search the whole transcript",
         "entry-left scroll_table(-1) left": "Columns left: Show columns of a wide table further left",
         "entry-right scroll_table(1) right": "Columns right: Show columns of a wide table further right",
-        "entry-open open_entry o menu": "Open: Look inside the cell's table, or show its pictures, the frames of its error, or all its output",
+        "entry-open open_entry o menu": "Open: Look inside the cell's table, or show its pictures, the frames of its error, all its output, or the whole of a long text",
         "entry-copy copy_entry y menu": "Copy: Copy the code, the answer's text or the question",
         "entry-copy-output copy_output Y,shift+y menu": "Copy output: Copy the output of the cell",
         "entry-edit again(True) e menu": "Edit: Put the code or the question into the editor",

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.document._document import Location, Selection
 from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Key, Paste
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
@@ -38,6 +39,9 @@ _ROLES = {
 """Captures of Textual's query for Python, by theme variable."""
 
 
+MAX_BLINKS = 20
+"""Changes of the cursor, two a second, after which it stays until the next key."""
+
 LONGEST_LINE, MOST_LINES = 5_000, 2_000
 """Up to which a text is highlighted."""
 
@@ -57,6 +61,7 @@ class CodeArea(TextArea):
 
     def __init__(self, id: str) -> None:
         self.typing = False
+        self._blink_count = 0
         super().__init__(
             language="python",
             tab_behavior="focus",
@@ -92,6 +97,28 @@ class CodeArea(TextArea):
         self.register_theme(TextAreaTheme(name="roles", syntax_styles=styles))
         self.theme = "roles"
         self.notify_style_update()
+
+    def _toggle_cursor_blink_visible(self) -> None:
+        """Blink, but not for ever: without keys the cursor stays, as in terminals, so that an idle
+        screen costs nothing."""
+        if not self.screen.is_active:
+            return
+        self._blink_count += 1
+        if self._blink_count < MAX_BLINKS:
+            self._cursor_visible = not self._cursor_visible
+        else:
+            self._pause_blink(visible=True)
+
+    def _restart_blink(self) -> None:
+        self._blink_count = 0
+        super()._restart_blink()
+
+    def _watch__cursor_visible(self) -> None:
+        """Draw the cell of the cursor only; Textual draws its whole line."""
+        x, y = self.cursor_screen_offset - self.content_region.offset
+        row, column = self.cursor_location
+        character = self.document.get_line(row)[column : column + 1]
+        self.refresh(Region(x, y, max(1, cell_len(character)), 1))
 
     async def on_key(self, event: Key) -> None:
         if event.key == "enter":

@@ -19,6 +19,8 @@ from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
     LIMIT,
+    MAX_TEXT_HEAD_CHARS,
+    MAX_TEXT_TAIL_CHARS,
     WIDEST,
     Row,
     Span,
@@ -86,13 +88,23 @@ def code_rows(
 
 def two_ends(code: str) -> list[str]:
     """Return the start and end of long code, or all of short code."""
-    count = code.count("\n") + 1
-    if count <= LIMIT:
+    line_count = code.count("\n") + 1
+    if line_count <= LIMIT and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
         return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
+
     head, tail = LIMIT * 3 // 4, LIMIT // 4
-    beginning, end = code.split("\n", head)[:head], code.rsplit("\n", tail)[1:]
-    omission = f"# … {count - head - tail:,} lines left out …"
-    return [_shorten_lines(beginning), _shorten_lines([omission, *end])]
+    beginning = code[:MAX_TEXT_HEAD_CHARS].split("\n", head)[:head]
+    end = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", tail)[-tail:]
+    if line_count > LIMIT:
+        omitted = f"{line_count - len(beginning) - len(end):,} lines"
+    else:
+        visible_chars = len("\n".join(beginning)) + len("\n".join(end))
+        omitted = f"{len(code) - visible_chars:,} characters"
+    return [_shorten_lines(beginning), _shorten_lines([f"# … {omitted} left out …", *end])]
+
+
+def is_drawn_whole(code: str) -> bool:
+    return two_ends(code) == [code]
 
 
 def _shorten_lines(lines: list[str]) -> str:

@@ -35,6 +35,9 @@ LIMIT = 400
 WIDEST = 10_000
 """Characters of a line from which only its two ends are shown."""
 
+MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS = 30_000, 10_000
+"""Characters of a long text that are drawn, at its beginning and at its end."""
+
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
 
@@ -48,6 +51,15 @@ def shorten_line(line: str) -> str:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
     return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
+
+
+def shorten_text(text: str) -> str:
+    """Return a text, or the two ends of one that is too long to be drawn."""
+    omitted_chars = len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS
+    if omitted_chars <= 0:
+        return text
+    note = f"… {omitted_chars:,} characters left out (Enter shows all) …"
+    return f"{text[:MAX_TEXT_HEAD_CHARS]}\n{note}\n{text[-MAX_TEXT_TAIL_CHARS:]}"
 
 
 class Row(NamedTuple):

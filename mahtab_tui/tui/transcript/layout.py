@@ -26,6 +26,7 @@ from mahtab_tui.tui.rows.row import (
     fit_text,
     hard_cuts,
     paragraph,
+    shorten_text,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
@@ -35,12 +36,16 @@ if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
 LONGEST = 2_000
+MAX_HEAD_CHARS = 20_000
+"""Characters drawn at the beginning of a model's text that is too long to be drawn whole."""
+MIN_TAIL_CHARS, MAX_TAIL_CHARS = 4_000, 6_000
+"""Characters drawn at its end, which fill a large screen."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
     rows: list[Row] = []
     lead = [("You", palette.person + BOLD), ("  ", palette.text)]
-    for line in plain(question.text).expandtabs(4).split("\n"):
+    for line in shorten_text(plain(question.text)).expandtabs(4).split("\n"):
         rows += paragraph([*lead, (line, palette.text)], width, palette.person)
         lead = []
     chips: list[Span] = []
@@ -66,7 +71,8 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     head = [(f"{mark} ", style), name, words, (how, style)]
     rows = [*paragraph(head, width, palette.model, indent="  ")]
     given = palette.bad if use.state == "error" else palette.muted
-    for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
+    result = shorten_text(plain(use.text)).expandtabs(4).rstrip("\n")
+    for line in result.split("\n") if use.text else ():
         rows += paragraph([(f"  {line}", given)], width, palette.model, cut=hard_cuts)
     return rows
 
@@ -87,7 +93,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
     )
     words = palette.muted if note.level in ("info", "quiet") else palette.text
     rows: list[Row] = []
-    for number, line in enumerate(plain(note.text).expandtabs(4).split("\n")):
+    for number, line in enumerate(shorten_text(plain(note.text)).expandtabs(4).split("\n")):
         spans = [(f"{mark} " if number == 0 else "  ", style), (line, words)]
         rows += paragraph(spans, width, None, indent="  ")
     return rows
@@ -130,15 +136,51 @@ class WordsRows(list[Row]):
         self._revision = -1
         self._settled = 0
         self._settled_rows: list[Row] = []
+        self._head_rows: list[Row] = []
+        """The beginning of a long text, which stays."""
+        self._tail_start = 0
 
     def update(self) -> None:
         if self._revision != self._words.revision:
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []
+            self._head_rows = []
             if self._words.figures:
                 marks = FigureMarks(self._words.figures, self._palette)
                 self._markdown = Markdown(self._palette, marks)
-        open_source = plain(self._words.source)[self._settled :]
+        source = self._words.source
+        if len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS:
+            self._draw_blocks(plain(source))
+        else:
+            self._draw_two_ends(source)
+        texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
+        if texts:
+            line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
+            self.append(Row([(line, self._palette.muted)], self._bar))
+        if mark := self._words.mark:
+            self.append(Row([(f"■ {mark}", self._palette.muted)], self._palette.model))
+
+    def _draw_two_ends(self, source: str) -> None:
+        """Draw the beginning once, and the end again: the work does not grow with the text."""
+        if not self._head_rows:
+            self._draw_blocks(plain(source[:MAX_HEAD_CHARS]))
+            self._head_rows = list(self)
+            self._tail_start = MAX_HEAD_CHARS
+        if len(source) - self._tail_start > MAX_TAIL_CHARS:
+            self._tail_start = _line_or_word_start(source, len(source) - MIN_TAIL_CHARS)
+        omitted_chars = self._tail_start - MAX_HEAD_CHARS
+        note = f"… {omitted_chars:,} characters left out (Enter shows all) …"
+        tail = parse(plain(source[self._tail_start :]))
+        self[:] = [
+            *self._head_rows,
+            Row(bar=self._bar),
+            Row([(note, self._palette.muted)], self._bar),
+        ]
+        for block in tail:
+            self += self._block(block, first=False)
+
+    def _draw_blocks(self, source: str) -> None:
+        open_source = source[self._settled :]
         blocks = parse(open_source)
         for block in blocks[:-1]:
             self._settled_rows += self._block(block, first=not self._settled_rows)
@@ -148,12 +190,6 @@ class WordsRows(list[Row]):
         self[:] = self._settled_rows
         if blocks:
             self += self._block(blocks[-1], first=not self._settled_rows)
-        texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
-        if texts:
-            line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
-            self.append(Row([(line, self._palette.muted)], self._bar))
-        if mark := self._words.mark:
-            self.append(Row([(f"■ {mark}", self._palette.muted)], self._palette.model))
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())
@@ -166,6 +202,14 @@ class WordsRows(list[Row]):
         name = (plain(self._words.author).capitalize(), self._palette.model + BOLD)
         thinks = [(" thinks", self._palette.muted)] if self._words.thought else []
         return [name, *thinks, ("  ", self._palette.text)]
+
+
+def _line_or_word_start(text: str, start: int) -> int:
+    """Return where the next line begins, or else the next word, if either is near."""
+    for separator in "\n ":
+        if (position := text.find(separator, start, start + LONGEST)) >= 0:
+            return position + 1
+    return start
 
 
 CHANGES = 12
@@ -367,6 +411,15 @@ class EntryRows:
         return removed_row(drawn, entry, palette, first=row == 0) if greyed else drawn
 
 
+def is_text_drawn_whole(entry: Entry) -> bool:
+    match entry:
+        case Words(source=source):
+            return len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS
+        case Question(text=text) | ToolUse(text=text):
+            return shorten_text(text) is text
+    return True
+
+
 def estimate_rows(entry: Entry, width: int) -> int:
     if entry.hidden:
         return 0
@@ -378,10 +431,10 @@ def estimate_rows(entry: Entry, width: int) -> int:
         rows += len(entry.output) + bool(len(entry.output))
         return rows + (0 if entry.late_output is None else len(entry.late_output) + 2)
     if isinstance(entry, Words):
-        text = entry.source
+        text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
         rows += any(not figure.found for figure in entry.figures)
     else:
         assert isinstance(entry, ToolUse | Question | Note)
-        text = entry.text
+        text = shorten_text(entry.text)
         rows += isinstance(entry, ToolUse)
     return rows + text.count("\n") + len(text) // width

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
@@ -18,6 +18,7 @@ from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
+from mahtab_tui.tui.transcript.layout import is_text_drawn_whole
 from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
@@ -41,7 +42,7 @@ def _offered(entry: Entry) -> dict[str, bool]:
     asks = isinstance(entry, Question)
     can_run = asks or bool(cell.code.strip())
     return {
-        "entry-open": has_output,
+        "entry-open": has_output or not is_text_drawn_whole(entry),
         "entry-copy-output": has_output,
         "entry-edit": can_run,
         "entry-again": can_run,
@@ -212,6 +213,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self.app.notify("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
+        entry = self.marker.marked
+        if isinstance(entry, Words | Question | ToolUse) and not is_text_drawn_whole(entry):
+            self._port.open_pager("Whole text", "text.txt", lambda: entry.plain_text)
+            return
         cell = self._marked_cell
         number = None
         if cell is not None and len(cell.output):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE_HEIGHT, GreetingLines, greeting_rows, text_columns
-from mahtab_tui.tui.rows.row import LIMIT, Row
+from mahtab_tui.tui.rows.code import is_drawn_whole
+from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
@@ -317,7 +318,7 @@ class Viewport:
         return waits or bool(self.transcript.running)
 
     def shows(self, code: str) -> bool:
-        if self.window is None or code.count("\n") >= LIMIT:
+        if self.window is None or not is_drawn_whole(code):
             return False
         cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
         for entry in cells:
