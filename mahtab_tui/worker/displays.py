@@ -7,7 +7,8 @@ import io
 import os
 import sys
 import weakref
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, NamedTuple
 
 from .capture import LimitedOutput, OutputLimitError
@@ -90,6 +91,22 @@ class Display(NamedTuple):
     value: str = ""
 
 
+_captures: list[list[Display]] = []
+"""Where displays go instead of the screen; the last one is the innermost."""
+
+
+@contextmanager
+def capture_displays(outputs: list[Display]) -> Iterator[None]:
+    """Add what is displayed to a list instead of showing it."""
+    _captures.append(outputs)
+    try:
+        yield
+        if "matplotlib.pyplot" in sys.modules:
+            show_all()
+    finally:
+        _captures.pop()
+
+
 _shown_tables: dict[str, Callable[[], Any]] = {}
 """By random keys, so that no other kernel has the same."""
 
@@ -128,6 +145,9 @@ def display(*values: object) -> None:
 
 def show(shown: Display) -> None:
     """Send a display after the output so far; print its text if there is no screen."""
+    if _captures:
+        _captures[-1].append(shown)
+        return
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
