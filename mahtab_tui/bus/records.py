@@ -279,6 +279,9 @@ class Display(Record, tag="display"):
     data: Data
     value: Word = ""
     """The key with which the kernel opens the value; empty if it cannot."""
+    name: Word = ""
+    action: Word = "show"
+    """Name and action of a `kernel.base.Display`."""
 
 
 class Change(NamedTuple):

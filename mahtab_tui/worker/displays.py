@@ -8,7 +8,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Callable, NamedTuple
 
 from .capture import LimitedOutput, OutputLimitError
@@ -89,6 +89,11 @@ class Display(NamedTuple):
     text: str
     """The value as text, for readers without the rich representation; ends with a line break."""
     value: str = ""
+    name: str = ""
+    """By which it is updated."""
+    action: str = ""
+    """`update`: in the place of the display with this name. `clear`: remove the cell's output so
+    far; `clear later`: before its next output."""
 
 
 _captures: list[list[Display]] = []
@@ -141,6 +146,26 @@ def _table_size(value: Any) -> int | None:
 def display(*values: object) -> None:
     for value in values:
         show(make_display(value))
+
+
+def show_named(value: object, name: str, *, update: bool) -> None:
+    """Display a value that can be updated, or update it."""
+    made = make_display(value)
+    action = "update" if update else ""
+    # A text, too, must be a display, not a part of what is printed.
+    show(made._replace(mime=made.mime or "text/plain", name=name, action=action))
+
+
+def clear_output(wait: bool = False) -> None:
+    """Remove the cell's output so far. wait: only when something else is shown."""
+    if _captures:
+        _captures[-1].clear()
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with suppress(RuntimeError):  # a forked child has no screen
+        action = "clear later" if wait else "clear"
+        Host.call("display", Display("", "", "", action=action)._asdict())
 
 
 def show(shown: Display) -> None:

@@ -197,11 +197,15 @@ def _show_help(expression: str, level: int) -> None:
     own_module("displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 
-def install_magics(await_: Callable[[Any], Any]) -> None:
+def install_magics(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> None:
     def magic(command: str, rest: str) -> Any:
         return run_magic(command, rest, Names.of_frame(sys._getframe(1)), await_)
 
-    builtins.__dict__.update({MAGIC: magic, HELP: _show_help})
+    def get_ipython() -> Any:
+        """Return an object with the methods of IPython's shell that cells call."""
+        return own_module("ipython").get_shell(namespace, await_)
+
+    builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
 
 
 def run_magic(command: str, rest: str, names: Names, await_: Callable[[Any], Any]) -> Any:

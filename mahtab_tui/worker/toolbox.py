@@ -284,12 +284,15 @@ def ask(prompt: str) -> str:
     return mark_as_text(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
 
 
-def display(*values: object) -> None:
+def display(*values: object, **options: Any) -> Any:
     """Show values in the transcript like the value of a cell's last line: pictures, tables and Markdown as such.
 
+    options: as IPython's. With display_id=True it returns a handle whose update(value) replaces the display.
     Example: display(df.head(), figure).
     """
-    own_module("displays").display(*values)
+    if options:
+        return own_module("ipython").display(*values, **options)
+    return own_module("displays").display(*values)
 
 
 def table_rows(
