@@ -741,6 +741,10 @@ class Branch(Record, tag="branch"):
     """The cell before which it branches off; 0 before a question."""
 
 
+class LastConversation(Record, tag="last-conversation", in_prompt=True):
+    """What the user and the model said last in the session before this one."""
+
+
 class Skill(Record, tag="skill"):
     """A skill was loaded for the rest of the session, or unloaded."""
 
