@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.library import (
         SkillsIndex,
+        iter_skills,
         load_skill_content,
         load_skill_descriptions,
     )
@@ -35,7 +36,7 @@ _MODULES = {
     "agent.repl_agent": "ReplAgent create_repl_agent",
     "cli.session_setup": "run_repl",
     "knowledge.code": "CodeSearcher search_code",
-    "knowledge.library": "SkillsIndex load_skill_content load_skill_descriptions",
+    "knowledge.library": "SkillsIndex iter_skills load_skill_content load_skill_descriptions",
     "knowledge.skills": "SkillsLoader",
     "llm.base": "ModelError",
     "llm.providers": "get_llm",
@@ -70,6 +71,7 @@ __all__ = [
     "execute_code",
     "get_all_tools",
     "get_llm",
+    "iter_skills",
     "load_skill_content",
     "load_skill_descriptions",
     "rlm",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
-from mahtab_tui.bus.output import LOCATION, DisplayLine, OutputBuffer
+from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.terminal_screen import collapse
@@ -117,8 +117,10 @@ class Cell(Entry):
     reason: str = ""
     edited: bool = False
     output: OutputBuffer = field(default_factory=OutputBuffer)
-    displays: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Text, MIME type, data and key of displayed values, until the cell ends."""
+    displays: list[DisplayedValue] = field(default_factory=list)
+    """Until the cell ends."""
+    named_displays: dict[str, int] = field(default_factory=dict)
+    """Indexes in `displays` of those that the cell may update, by their names."""
     frames: Sequence[Frame] = ()
     offers_explanation: bool = False
     """Whether to show the key that asks about the error."""
@@ -156,13 +158,29 @@ class Cell(Entry):
             del texts[0]
         return "\n".join(texts[:3])
 
-    def feed(self, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
+    def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""
         matching = (each for each in displays if each[0] == text)
         if kind == "display" and (shown := next(matching, None)):
             self.output.show(*shown)
         else:
             self.output.feed(kind, text)
+
+    def clear_output(self) -> None:
+        self.output.clear()
+        self.displays.clear()
+        self.named_displays.clear()
+
+    def add_display(self, display: DisplayedValue, name: str) -> None:
+        if name:
+            self.named_displays[name] = len(self.displays)
+        self.displays.append(display)
+
+    def update_display(self, display: DisplayedValue, name: str) -> None:
+        index = self.named_displays.get(name)
+        if index is not None:
+            self.output.replace_display(self.displays[index], display)
+            self.displays[index] = display
 
     def feed_late(self, text: str) -> None:
         if self.late_output is None:
@@ -302,8 +320,18 @@ class Conversation:
             self._cells[record.cell] = cell
 
     def _display(self, record: records.Display) -> None:
-        if (cell := self._find_cell(record.cell)) is not None:
-            cell.displays.append((record.text, record.mime, record.data, record.value))
+        cell = self._find_cell(record.cell)
+        if cell is None:
+            return
+        display = (record.text, record.mime, record.data, record.value)
+        if record.action == "clear":
+            cell.clear_output()
+        elif record.action == "update":
+            cell.update_display(display, record.name)
+        else:
+            cell.add_display(display, record.name)
+            return
+        self.touch_output(cell)
 
     def _output(self, record: records.ReplOut) -> None:
         cell = self._find_cell(record.cell, late=record.late)

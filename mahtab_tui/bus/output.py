@@ -29,6 +29,9 @@ LIVE = 50_000
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 HELP = 20_000
 
+DisplayedValue = tuple[str, str, str, str]
+"""Text, MIME type, data and key of a displayed value."""
+
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 
 
@@ -74,6 +77,10 @@ class DisplayLine(OutputLine):
     @property
     def state(self) -> tuple[object, ...]:
         return self.text, self.mime, self.unreadable, self.offset
+
+    @property
+    def content(self) -> tuple[str, str, str]:
+        return self.text, self.mime, self.data
 
     def drop_value(self) -> None:
         self.mime = self.data = self.value = ""
@@ -130,14 +137,20 @@ class OutputBuffer:
         """Add a displayed value. Of very many, those in the middle become text."""
         self._end_prints()
         self.received += len(text)
-        text = text.rstrip("\n")
-        room = HELP if mime == "text/plain" else LINE_HEAD
-        cut = max(0, len(text) - room)
-        self._append(DisplayLine("display", text[:room], cut, mime=mime, data=data, value=value))
+        self._append(_display_line(text, mime, data, value))
         self._trim()
         rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich) > RICH_DISPLAYS:
             rich[RICH_DISPLAYS // 2].drop_value()
+
+    def replace_display(self, old: DisplayedValue, new: DisplayedValue) -> None:
+        """Put a displayed value in the place of an earlier one."""
+        old_line = _display_line(*old)
+        for lines in (self.head, self.tail):
+            for index, line in enumerate(lines):
+                if isinstance(line, DisplayLine) and line.content == old_line.content:
+                    lines[index] = _display_line(*new)
+                    return
 
     def _trim(self) -> None:
         if (over := len(self.tail) - TAIL) > 0:
@@ -244,6 +257,13 @@ class OutputBuffer:
 
     def _append(self, line: OutputLine) -> None:
         (self.head if len(self.head) < HEAD and not self.tail else self.tail).append(line)
+
+
+def _display_line(text: str, mime: str, data: str, value: str) -> DisplayLine:
+    text = text.rstrip("\n")
+    max_chars = HELP if mime == "text/plain" else LINE_HEAD
+    cut = max(0, len(text) - max_chars)
+    return DisplayLine("display", text[:max_chars], cut, mime=mime, data=data, value=value)
 
 
 _SPAN = 1_000

@@ -279,6 +279,9 @@ class Display(Record, tag="display"):
     data: Data
     value: Word = ""
     """The key with which the kernel opens the value; empty if it cannot."""
+    name: Word = ""
+    action: Word = "show"
+    """Name and action of a `kernel.base.Display`."""
 
 
 class Change(NamedTuple):
@@ -738,6 +741,10 @@ class Branch(Record, tag="branch"):
     copy: Word
     cell: int
     """The cell before which it branches off; 0 before a question."""
+
+
+class LastConversation(Record, tag="last-conversation", in_prompt=True):
+    """What the user and the model said last in the session before this one."""
 
 
 class Skill(Record, tag="skill"):

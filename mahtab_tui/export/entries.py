@@ -18,7 +18,7 @@ from mahtab_tui.bus.conversation import (
     Words,
     parse_plain_python,
 )
-from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -70,6 +70,9 @@ class WholeOutput(OutputBuffer):
         self.received += len(text)
         known = mime in _TEXTS or (mime in records.PICTURES and BASE64.fullmatch(data))
         self.parts.append(Output("display", text, *((mime, data) if known else ())))
+
+    def replace_display(self, old: DisplayedValue, new: DisplayedValue) -> None:
+        """Do nothing: only cells that have ended are exported."""
 
 
 def outputs(cell: Cell) -> list[Output]:

@@ -17,6 +17,7 @@ Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
 Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
 """``text/plain`` is help, which is read from its start."""
+DisplayAction = Literal["show", "update", "clear"]
 VariableKind = Literal["data", "module", "function", "class"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
 CHANGE_SIGNS: Mapping[str, str] = {
@@ -83,6 +84,11 @@ class Display:
     text: str
     value: str = ""
     """The key with which the kernel opens the value; empty if it cannot."""
+    name: str = ""
+    """By which the cell updates it; empty if it cannot."""
+    action: DisplayAction = "show"
+    """What to do with it. ``update``: put it in the place of the one with its name. ``clear``:
+    remove all output of the cell so far; the display itself is empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
@@ -119,27 +120,42 @@ _RECENT = 128_000
 _BULK = 4_000
 
 
+@dataclass(slots=True)
+class _Piece:
+    kind: OutputKind
+    text: str
+
+
 class TerminalOutput:
     """A cell's output as a terminal would finally show it; head and tail of very long output."""
 
-    def __init__(self) -> None:
-        self.rewritten = False
+    def __init__(self, *, rewritten: bool = False) -> None:
+        self.rewritten = rewritten
         self._screen: Screen | None = None
         self._recent: list[str] = []
         self._size = 0
         self._unfinished = ""
-        self._head: list[tuple[OutputKind, str]] = []
-        self._tail: deque[tuple[OutputKind, str]] = deque()
+        self._head: list[_Piece] = []
+        self._tail: deque[_Piece] = deque()
         self._room = KEEP
         self._tail_size = 0
         self._omitted = 0
+        self._named_displays: dict[str, _Piece] = {}
 
-    def add(self, kind: OutputKind, text: str) -> None:
+    def add(self, kind: OutputKind, text: str, name: str = "") -> None:
+        """Add a piece. name: that of a display, by which it is updated."""
         if kind == "stdout":
             self._print(text)
-        else:
-            self._end_prints()
-            self._keep(kind, text)
+            return
+        self._end_prints()
+        piece = self._keep(kind, text)
+        if name and piece is not None:
+            self._named_displays[name] = piece
+
+    def update_display(self, name: str, text: str) -> None:
+        if piece := self._named_displays.get(name):
+            piece.text = text
+            self.rewritten = True
 
     def _print(self, text: str) -> None:
         text, self._unfinished = split_unfinished(self._unfinished + text)
@@ -173,37 +189,40 @@ class TerminalOutput:
         self._keep("stdout", "".join(self._recent))
         self._screen, self._recent, self._size, self._unfinished = None, [], 0, ""
 
-    def _keep(self, kind: OutputKind, text: str) -> None:
+    def _keep(self, kind: OutputKind, text: str) -> _Piece | None:
+        """Add a piece, and return it; None if it is empty or in two parts."""
         if not text:
-            return
+            return None
         if self._room:
-            self._head.append((kind, text[: self._room]))
+            piece = _Piece(kind, text[: self._room])
+            self._head.append(piece)
             text, self._room = text[self._room :], max(0, self._room - len(text))
-        if not text:
-            return
-        self._tail.append((kind, text))
+            if not text:
+                return piece
+        self._tail.append(_Piece(kind, text))
         self._tail_size += len(text)
         while (surplus := self._tail_size - KEEP) > 0:
-            kind, first = self._tail.popleft()
-            if surplus < len(first):
-                self._tail.appendleft((kind, first[surplus:]))
-            omitted = min(surplus, len(first))
+            first = self._tail.popleft()
+            omitted = min(surplus, len(first.text))
+            if omitted < len(first.text):
+                self._tail.appendleft(_Piece(first.kind, first.text[omitted:]))
             self._tail_size -= omitted
             self._omitted += omitted
+        return None
 
     def text(self) -> tuple[str, Kinds]:
         self._end_prints()
         pieces = list(self._head)
         if self._omitted:
-            pieces.append(("stdout", omission(self._omitted)))
+            pieces.append(_Piece("stdout", omission(self._omitted)))
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
-        for kind, text in pieces:
-            if kinds and kinds[-1][0] == kind != "display":
-                kinds[-1] = (kind, kinds[-1][1] + len(text))
+        for piece in pieces:
+            if kinds and kinds[-1][0] == piece.kind != "display":
+                kinds[-1] = (piece.kind, kinds[-1][1] + len(piece.text))
             else:
-                kinds.append((kind, len(text)))
-        return "".join(text for _, text in pieces), tuple(kinds)
+                kinds.append((piece.kind, len(piece.text)))
+        return "".join(piece.text for piece in pieces), tuple(kinds)
 
 
 GRACE = 2.0
@@ -269,6 +288,7 @@ class BoundedCell:
 
 
 _KEY = re.compile(r"[0-9a-f]{16}")
+_DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
 
 DISPLAYED = 100_000_000
 """Characters of rich display to keep per cell."""
@@ -295,11 +315,20 @@ class RunningCell:
         self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
+        self._clears_before_next = False
+        """Whether the next output replaces all output so far."""
 
     def add_output(self, text: str) -> None:
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
+        action = frame.get("action")
+        if action in ("clear", "clear later"):
+            self._clears_before_next = True
+            if action == "clear":
+                self._clear_if_asked()
+            return
+        self._clear_if_asked()
         mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
         known = mime in get_args(Mime) and isinstance(data, str)
         self._room -= len(str(data)) if known else 0
@@ -309,9 +338,35 @@ class RunningCell:
         key = str(frame.get("value"))
         value = key if _KEY.fullmatch(key) else ""
         display = Display(cast(Mime, mime), cast(str, data), text, value)
+        if _DISPLAY_NAME.fullmatch(str(frame.get("name"))):
+            display = replace(display, name=str(frame["name"]))
+        if action == "update" and self._replace_display(display):
+            return
         self._displays.append(display)
+        self._send_display(display)
+        self._add("display", text, display.name)
+
+    def _replace_display(self, display: Display) -> bool:
+        """Put a display in the place of the one with its name; False if the cell has none."""
+        names = [other.name for other in self._displays]
+        if not display.name or display.name not in names:
+            return False
+        self._displays[names.index(display.name)] = display
+        self._output.update_display(display.name, display.text)
+        self._send_display(replace(display, action="update"))
+        return True
+
+    def _clear_if_asked(self) -> None:
+        if not self._clears_before_next:
+            return
+        self._clears_before_next = False
+        self._output = TerminalOutput(rewritten=True)
+        self._displays.clear()
+        self._room = DISPLAYED
+        self._send_display(Display("text/plain", "", "", action="clear"))
+
+    def _send_display(self, display: Display) -> None:
         self._send(lambda _: self._on_display and self._on_display(display))
-        self._add("display", text)
 
     def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
         with self._lock:
@@ -332,10 +387,11 @@ class RunningCell:
     def lost(self, status: Status, how: str) -> None:
         self._finish(status, self.seconds, (), detail=how)
 
-    def _add(self, kind: OutputKind, text: str) -> None:
+    def _add(self, kind: OutputKind, text: str, name: str = "") -> None:
         if not text:
             return
-        self._output.add(kind, text)
+        self._clear_if_asked()
+        self._output.add(kind, text, name)
         self._send(lambda on_output: on_output(kind, text))
 
     def _send(self, send: Callable[[OnOutput], object]) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from mahtab_tui.knowledge.confined_folder import (
     is_encoding,
     split_lines,
 )
+from mahtab_tui.knowledge.ripgrep import find_candidates
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system import tie_to_parent
 
@@ -66,6 +67,31 @@ def source_files(folder: Path) -> Iterator[str]:
             waiting += [(each, levels) for each in inside if not _is_ignored(each, levels)]
 
 
+def visible_files(folder: Path, paths: Sequence[str]) -> Iterator[str]:
+    """Yield those of some files that `source_files` yields, in the same order."""
+    confined = ConfinedFolder(folder)
+    levels_by_folder: dict[str, _Levels | None] = {}
+
+    def levels_of(path: str) -> _Levels | None:
+        """Return the rules for what is in a folder; None if it is ignored."""
+        if path not in levels_by_folder:
+            levels_by_folder[path] = read_levels(path)
+        return levels_by_folder[path]
+
+    def read_levels(path: str) -> _Levels | None:
+        above: _Levels | None = ()
+        if path:
+            above = levels_of(path[: path[:-1].rfind("/") + 1])
+        if above is None or (path and _is_ignored(path, above)):
+            return None
+        return (*above, (path, _ignore_rules(confined, path)))
+
+    for path in sorted(paths, key=lambda path: path.split("/")):
+        levels = levels_of(path[: path.rfind("/") + 1])
+        if levels is not None and not _is_ignored(path, levels):
+            yield path
+
+
 def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec
 
@@ -85,6 +111,8 @@ def _is_ignored(path: str, levels: _Levels) -> bool:
     return False
 
 
+FILES_BEFORE_RIPGREP = 300
+"""Files to read without it: a search for a common word, and one of a small folder, end sooner."""
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
@@ -266,7 +294,7 @@ def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
-    for path in source_files(Path(request["folder"])):
+    for path in _files_to_search(request):
         if left <= 0:
             return
         if not is_wanted(path, request["file_pattern"]):
@@ -280,6 +308,26 @@ def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
                     after = lines[number + 1 : number + 1 + around]
                     context = [*map(_cut, before)], [*map(_cut, after)]
                     yield [path, number + 1, _cut(line), *context]
+
+
+def _files_to_search(request: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files of a search. After the first ones, ripgrep says which are worth reading."""
+    folder = Path(request["folder"])
+    files = source_files(folder)
+    first_files = set[str]()
+    for path in islice(files, FILES_BEFORE_RIPGREP):
+        first_files.add(path)
+        yield path
+    if len(first_files) < FILES_BEFORE_RIPGREP:
+        return
+
+    candidates = None
+    if request["encoding"] is None:  # in another encoding, texts are other bytes
+        candidates = find_candidates(folder, request["pattern"], ignore_case=request["ignore_case"])
+    if candidates is None:
+        yield from files
+        return
+    yield from (path for path in visible_files(folder, candidates) if path not in first_files)
 
 
 def _cut(line: str) -> str:

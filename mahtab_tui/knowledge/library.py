@@ -7,7 +7,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -240,6 +240,17 @@ class SkillLibrary:
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
     """By default the skills of a session here."""
     return skill_library(skills_dir).descriptions()
+
+
+def iter_skills(skills_dir: Path | str | None = None) -> Iterator[Skill]:
+    """Yield the skills of a folder, by default those of a session here, by name.
+
+    Example:
+        for skill in iter_skills():
+            print(skill.name, skill.description)
+    """
+    skills = skill_library(skills_dir).skills()
+    yield from (skills[name] for name in sorted(skills))
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:

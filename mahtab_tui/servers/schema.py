@@ -65,6 +65,8 @@ def _plain_schema(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         return {}
     plain = {name: schema[name] for name in _PLAIN_KEYWORDS if name in schema}
+    for bound in ("Minimum", "Maximum"):
+        _read_draft_4_bound(plain, bound.lower(), f"exclusive{bound}")
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         plain["properties"] = {name: _plain_schema(each) for name, each in properties.items()}
@@ -73,6 +75,14 @@ def _plain_schema(schema: Any) -> dict[str, Any]:
     if "items" in schema:
         plain["items"] = _plain_schema(schema["items"])
     return plain
+
+
+def _read_draft_4_bound(schema: dict[str, Any], bound: str, exclusive: str) -> None:
+    """Write a bound as today's drafts do: in draft 4, true says that `minimum` is excluded."""
+    if isinstance(schema.get(exclusive), bool):
+        is_excluded = schema.pop(exclusive)
+        if is_excluded and bound in schema:
+            schema[exclusive] = schema.pop(bound)
 
 
 def _sentence(error: ValidationError) -> str:

@@ -20,14 +20,18 @@ from typing_extensions import TypedDict  # required by pydantic before Python 3.
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
-from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import (
     AssistantChat,
+    LastConversation,
     Record,
     ReplIn,
     ReplOut,
     Usage,
     UserChat,
+    UserReplIn,
+    UserReplOut,
+    emit,
     get_record,
 )
 from mahtab_tui.kernel.base import Kernel, Restoration, Status
@@ -35,6 +39,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.usage import UsageStats
 from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.last_session import LastSession, load_last_session, save_last_session
 from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import load_settings
 
@@ -68,6 +73,9 @@ class SessionState(BaseModel):
         default_factory=dict, exclude=True, repr=False
     )
     """The caller's own dictionary, not a copy. Empty if the kernel is another process."""
+    locals_ns: SkipValidation[dict[str, Any] | None] = Field(default=None, exclude=True, repr=False)
+    """Names that cells see before those in `globals_ns`, and in which they store theirs; None for
+    only one namespace."""
     messages: list[Message] = Field(default_factory=list)
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), _AS_RECORD]] = Field(
         default_factory=list, repr=False
@@ -82,10 +90,88 @@ class SessionState(BaseModel):
     _session: Session | None = PrivateAttr(None)
     _over: object = PrivateAttr(None)
     _owns_kernel: bool = PrivateAttr(False)
+    _joined: _JoinedNamespace | None = PrivateAttr(None)
 
-    def init_namespace(self, ns: dict[str, Any]) -> None:
-        """Use the caller's namespace, such as ``globals()``. Existing agents keep the old one."""
-        self.globals_ns = ns
+    def init_namespace(self, globals: dict[str, Any], locals: dict[str, Any] | None = None) -> None:
+        """Use the caller's namespace. Existing agents keep the old one.
+
+        Args:
+            globals: such as ``globals()``. Cells store their names here.
+            locals: such as ``locals()`` of a function. If given, cells see these names first, and
+                store theirs here, as those of ``exec(code, globals, locals)`` do.
+
+        Example:
+            session.init_namespace(globals())
+        """
+        self.globals_ns = globals
+        self.locals_ns = locals
+        self._joined = None if locals is None else _JoinedNamespace(globals, locals)
+
+    def summarize_namespace(self, max_vars: int = 20) -> str:
+        """Describe the variables, one a line: name, type, and a summary of the value.
+
+        Private variables, modules and names with an underscore are left out.
+
+        Args:
+            max_vars: lines at most; the last one says how many more variables there are.
+
+        Example:
+            print(session.summarize_namespace(max_vars=5))
+        """
+        session = self._open()
+        variables = [
+            variable
+            for variable in session.kernel.variables()
+            if variable.kind != "module"
+            and not variable.underscored
+            and not session.private.is_private(variable.name)
+        ]
+        lines = [
+            f"{variable.name}: {variable.type} {variable.summary}".rstrip()
+            for variable in variables[:max_vars]
+        ]
+        if len(variables) > max_vars:
+            lines.append(f"… and {len(variables) - max_vars:,} more")
+        return "\n".join(lines)
+
+    def get_activity_context(self, max_chars: int = 4_000) -> str:
+        """Return the newest cells with their output, as the model gets them: elements of XML.
+
+        Args:
+            max_chars: whole cells and outputs up to this length; each is shortened to a half of it.
+
+        Example:
+            prompt = f"{session.get_activity_context(2_000)}\\nWhat went wrong?"
+        """
+        self._open()
+        handler = PromptHandler()
+        try:
+            for record in self.repl_activity:
+                handler.add_record(_as_users(record))
+            return handler.get_context(max_chars)
+        finally:
+            handler.close()
+
+    def save_last_session(self, user: str, assistant: str) -> Path:
+        """Save a question and its answer in ``~/.mahtab/last_session.json``; returns the file.
+
+        The first prompt of the next session mentions them, unless the setting
+        ``mention_last_session`` is off. Secrets are masked. Raises `OSError`.
+
+        Example:
+            session.save_last_session("which rows are odd?", "Rows 3 and 7.")
+        """
+        mask = self._open().secrets.mask
+        return save_last_session(mask(user), mask(assistant))
+
+    def load_last_session(self) -> LastSession | None:
+        """Return what was saved last, by any session; None if there is nothing.
+
+        Example:
+            if last := session.load_last_session():
+                print(last.user, last.assistant)
+        """
+        return load_last_session()
 
     def add_user_message(self, text: str) -> None:
         """Add a message to the conversation that new agents start with."""
@@ -137,12 +223,13 @@ class SessionState(BaseModel):
         self._open().agent.continue_from(agent)
 
     def _open(self) -> Session:
-        over = self.globals_ns if self.kernel is None else self.kernel
+        namespace = self.globals_ns if self._joined is None else self._joined.namespace
+        over = namespace if self.kernel is None else self.kernel
         if (session := self._session) is None or self._over is not over:
             self.close()
             options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
             settings = load_settings(approval="auto", **options)
-            kernel = self.kernel or InProcessKernel(self.globals_ns)
+            kernel = self.kernel or InProcessKernel(namespace)
             session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
             self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
             session.log.addHandler(_Listener(self))
@@ -150,7 +237,41 @@ class SessionState(BaseModel):
                 session.notice(sentence, "warning")
             if self._owns_kernel:
                 session.start_kernel()
+            last = load_last_session() if settings.mention_last_session else None
+            if last is not None and not self.messages:
+                emit(session.log, LastConversation(last.describe()))
         return session
+
+
+class _JoinedNamespace:
+    """Two namespaces as the one that a kernel needs."""
+
+    def __init__(self, outer: dict[str, Any], inner: dict[str, Any]) -> None:
+        self._inner = inner
+        self.namespace = {**outer, **inner}
+        self._before = dict(self.namespace)
+
+    def store_changes(self) -> None:
+        """Store names that cells have set or deleted in the inner namespace."""
+        for name, value in self.namespace.items():
+            is_new = name not in self._before or self._before[name] is not value
+            if is_new and not name.startswith("__"):
+                self._inner[name] = value
+        for name in self._before.keys() - self.namespace.keys():
+            self._inner.pop(name, None)
+        self._before = dict(self.namespace)
+
+
+def _as_users(record: Record) -> Record:
+    """Return a cell's record as one of the user, because a prompt leaves out the model's own."""
+    fields = {name: getattr(record, name) for name in ("cell", "text", "time")}
+    if isinstance(record, ReplIn):
+        return UserReplIn(**fields)
+    if isinstance(record, ReplOut):
+        return UserReplOut(
+            **fields, status=record.status, detail=record.detail, private=record.private
+        )
+    return record
 
 
 class _Listener(logging.Handler):
@@ -170,6 +291,8 @@ class _Listener(logging.Handler):
                 activity = self._session.repl_activity
                 activity.append(cell.changed(text=shorten(cell.text, _LONGEST)))
                 del activity[: max(0, len(activity) - ACTIVITY)]
+                if self._session._joined is not None and isinstance(cell, ReplOut):
+                    self._session._joined.store_changes()
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:

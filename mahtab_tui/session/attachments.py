@@ -29,7 +29,7 @@ from mahtab_tui.llm.pictures import (
     scale_picture,
     size_from_head,
 )
-from mahtab_tui.session.loading import HEAD_BYTES, guess_encoding
+from mahtab_tui.session.file_formats import HEAD_BYTES, guess_encoding
 from mahtab_tui.session.variables import PrivateNames
 
 # Mentions in a question

@@ -274,9 +274,16 @@ class Cells:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
-            mime, data, value = display.mime, display.data, display.value
-            shown = records.Display(display.text, cell=cell, mime=mime, data=data, value=value)
-            emit(self._log, shown)
+            record = records.Display(
+                display.text,
+                cell=cell,
+                mime=display.mime,
+                data=display.data,
+                value=display.value,
+                name=display.name,
+                action=display.action,
+            )
+            emit(self._log, record)
 
         return on_output, on_display
 

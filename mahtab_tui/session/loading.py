@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import builtins
-import codecs
 import itertools
 import keyword
 import stat
 import unicodedata
 from collections.abc import Sequence
-from importlib import import_module
+from dataclasses import dataclass, replace
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.knowledge.confined_folder import decode, marked_encoding, single_byte_encoding
+from mahtab_tui.knowledge.confined_folder import decode
+from mahtab_tui.session.file_formats import (
+    COMPRESSIONS,
+    HEAD_BYTES,
+    Packing,
+    TextEncoding,
+    guess_separator,
+    inspect_encoding,
+    inspect_packing,
+    is_json_lines,
+    looks_like_table,
+    open_packed,
+    sheet_names,
+)
 from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
 """The variable of a larger file is its path."""
 
-HEAD_BYTES = 65_536
-"""Bytes to read from the start of a file to recognise its type."""
-
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "read_excel"),
 }
+_JSON = frozenset({".json", ".ipynb", ".geojson"})
+_JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
 LONG_TEXT = 20_000
 """Bytes from which a text is too long to read."""
-_READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
-"""Suffixes of files that can be loaded even if they are compressed."""
-_RESERVED = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
+_READABLE = _SEPARATED | _TEXTS | _JSON | _JSON_LINES
+"""Suffixes that do not become part of a compressed file's variable."""
+MAX_LISTED_NAMES = 10
+"""Files of an archive, or sheets of a workbook."""
+_RESERVED = frozenset("csv json gzip bz2 lzma zipfile io pd Path In Out".split())
 """Names that loading cells import, or that the session defines."""
 
 
@@ -44,22 +56,32 @@ class CannotLoad(Exception):
     """The message is a sentence."""
 
 
-class DataFile(NamedTuple):
+@dataclass(frozen=True)
+class DataFile:
+    """A file to load, and what is known of its format."""
+
     path: Path
     name: str
+    """Of its variable."""
     size: int
-    encoding: str
-    """Empty if it does not start like a text."""
-    separator: str
+    suffix: str
+    """Of the content: that of a compressed file's name without `.gz`."""
+    packing: Packing
+    encoding: TextEncoding
+    separator: str = ","
+    is_json_lines: bool = False
+    looks_like_table: bool = False
+    """Whether a text without a table's suffix holds one."""
+    sheets: Sequence[str] = ()
 
     @property
     def is_table(self) -> bool:
-        return _suffix(self.path) in _SEPARATED or _suffix(self.path) in _PANDAS_READERS
+        return self.suffix in _SEPARATED or self.suffix in _PANDAS_READERS
 
     @property
     def is_long_text(self) -> bool:
         """Whether its variable will be a text that is too long to read."""
-        return bool(self.encoding) and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
+        return bool(self.encoding.name) and self.suffix in _TEXTS and self.size > LONG_TEXT
 
 
 class LoadingCell(NamedTuple):
@@ -84,87 +106,179 @@ def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
 
 
 def _inspect(path: Path, name: str) -> DataFile:
-    shown = one_line(str(path))
+    written = one_line(str(path))
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise CannotLoad(f"The folder {shown} cannot be loaded as a variable.")
+            raise CannotLoad(f"The folder {written} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
-            raise CannotLoad(f"{shown} is not a regular file: it cannot be loaded as a variable.")
-        with _open(path) as file:
-            beginning = file.read(HEAD_BYTES)
+            raise CannotLoad(f"{written} is not a regular file: it cannot be loaded as a variable.")
+        return _inspect_content(path, name, status.st_size)
     except FileNotFoundError:
-        raise CannotLoad(f"There is no file {shown}.") from None
-    except (OSError, EOFError, ValueError, LZMAError) as error:
+        raise CannotLoad(f"There is no file {written}.") from None
+    except (OSError, EOFError, ValueError, LZMAError, RuntimeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
-        raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
-    encoding = guess_encoding(beginning)
-    first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
-    # In many countries the separator is not a comma.
-    separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
-    return DataFile(path.absolute(), name, status.st_size, encoding, separator)
+        raise CannotLoad(f"{written} cannot be read: {reason}.") from None
 
 
-def _open(path: Path) -> IO[bytes]:
-    if (module := _COMPRESSED.get(path.suffix.lower())) and _suffix(path) in _READABLE:
-        opened: IO[bytes] = import_module(module).open(path)
-        return opened
-    return path.open("rb")
+def _inspect_content(path: Path, name: str, size: int) -> DataFile:
+    packing = inspect_packing(path)
+    suffix = _content_suffix(path, packing)
+    file = DataFile(path.absolute(), name, size, suffix, packing, TextEncoding(""))
+    if len(packing.members) > 1:
+        return file
+
+    with open_packed(path, packing) as content:
+        beginning = content.read(HEAD_BYTES)
+        max_bytes = MOST_BYTES if size <= MOST_BYTES else 0
+        encoding = inspect_encoding(content, beginning, max_bytes)
+    if not encoding.name:
+        return replace(file, sheets=sheet_names(path))
+
+    text = decode(beginning, encoding.name)
+    is_cut = len(beginning) == HEAD_BYTES
+    preferred = "\t" if suffix in (".tsv", ".tab") else ","
+    separator = guess_separator(text, is_cut=is_cut, preferred=preferred)
+    return replace(
+        file,
+        encoding=encoding,
+        separator=separator,
+        is_json_lines=is_json_lines(text),
+        looks_like_table=suffix in ("", ".txt")
+        and looks_like_table(text, separator, is_cut=is_cut),
+    )
 
 
-def _suffix(path: Path) -> str:
-    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
-    return inner if inner in _READABLE else path.suffix.lower()
+def _content_suffix(path: Path, packing: Packing) -> str:
+    if not packing.module:
+        return path.suffix.lower()
+    packed_name = packing.members[0] if len(packing.members) == 1 else path.stem
+    suffix = Path(packed_name).suffix.lower()
+    # pandas reads a compressed CSV file, but not a compressed workbook.
+    return "" if suffix in _PANDAS_READERS else suffix
 
 
 def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
-    """folder: the kernel's working directory. pandas: whether the kernel can import it."""
-    name, suffix = file.name, _suffix(file.path)
-    module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
-    inside = file.path.is_relative_to(folder)
-    path = ascii(str(file.path.relative_to(folder) if inside else file.path))
-    shown = one_line(file.path.name)
-    opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
-    encoded = f"{opening}encoding={file.encoding!r}"
-    imports = f"import {module}\n" if module else ""
+    """Return the cell that loads a file into a variable.
 
-    def only_path(why: str) -> LoadingCell:
-        return LoadingCell(f"from pathlib import Path\n{name} = Path({path})", f"{shown} {why}")
-
-    if file.size > MOST_BYTES:
-        why = f"is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path."
-        return only_path(f"{why} rlm() can search it.")
-    if reader := _PANDAS_READERS.get(suffix):
-        if pandas:
-            return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
-        why = f"needs pandas, which this kernel's Python does not have: {name} is its path."
-        return only_path(why)
-    if not file.encoding:
-        why = f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
-        return only_path(why)
-    if suffix in _SEPARATED and pandas:
-        separator = f", sep={file.separator!r}" * (file.separator != ",")
-        encoding = f", encoding={file.encoding!r}" * (file.encoding != "utf-8")
-        code = f"import pandas as pd\n{name} = pd.read_csv({path}{separator}{encoding})"
-    elif suffix in _SEPARATED:
-        delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
-        rows = f"csv.DictReader({encoded}, newline=''){delimiter})"
-        code = f"import csv\n{imports}{name} = list({rows})"
-    elif suffix in (".json", ".ipynb", ".geojson"):
-        code = f"import json\n{imports}{name} = json.load({encoded}))"
-    elif suffix in (".jsonl", ".ndjson"):
-        parsed = f"[json.loads(line) for line in {encoded}) if line.strip()]"
-        code = f"import json\n{imports}{name} = {parsed}"
+    Args:
+        file: what to load.
+        folder: the kernel's working directory.
+        pandas: whether the kernel can import it.
+    """
+    is_inside = file.path.is_relative_to(folder)
+    path = ascii(str(file.path.relative_to(folder) if is_inside else file.path))
+    reason = _reason_for_path(file, pandas=pandas)
+    if reason:
+        code = f"from pathlib import Path\n{file.name} = Path({path})"
+        return LoadingCell(code, f"{one_line(file.path.name)} {reason}")
+    if reader := _PANDAS_READERS.get(file.suffix):
+        code = f"import pandas as pd\n{file.name} = pd.{reader}({path})"
+    elif file.suffix in _SEPARATED and pandas:
+        code = f"import pandas as pd\n{file.name} = {_read_csv(file, path)}"
     else:
-        code = f"{imports}{name} = {encoded}, errors='replace').read()"
-    return LoadingCell(code)
+        code = _code_without_pandas(file, path)
+    return LoadingCell(code, _note(file, path))
+
+
+def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
+    """Return why a file's variable is its path, as a clause; empty if the file is loaded."""
+    name = file.name
+    if file.size > MOST_BYTES:
+        return f"is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it."
+    if len(file.packing.members) > 1:
+        members = one_line(", ".join(file.packing.members[:MAX_LISTED_NAMES]))
+        first = one_line(repr(file.packing.members[0]))
+        return f"holds {len(file.packing.members)} files: {members}. {name} is its path, and zipfile.ZipFile({name}).read({first}) reads the first."
+    if file.suffix in _PANDAS_READERS:
+        missing = "needs pandas, which this kernel's Python does not have"
+        return "" if pandas else f"{missing}: {name} is its path."
+    if not file.encoding.name:
+        return f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
+    return ""
+
+
+def _read_csv(file: DataFile, path: str) -> str:
+    options = ""
+    if file.separator != ",":
+        options += f", sep={file.separator!r}"
+    if file.encoding.name != "utf-8":
+        options += f", encoding={file.encoding.name!r}"
+    if file.encoding.is_damaged:
+        options += ", encoding_errors='replace'"
+    return f"pd.read_csv({path}{options})"
+
+
+def _code_without_pandas(file: DataFile, path: str) -> str:
+    is_table = file.suffix in _SEPARATED
+    is_json = file.suffix in _JSON or file.suffix in _JSON_LINES
+    is_text = not is_table and not is_json
+    opened = _open_text(
+        file,
+        path,
+        errors=", errors='replace'" if is_text or file.encoding.is_damaged else "",
+        newline=", newline=''" if is_table else "",
+    )
+    if is_table:
+        delimiter = f", delimiter={file.separator!r}" if file.separator != "," else ""
+        value = f"list(csv.DictReader({opened}{delimiter}))"
+    elif file.suffix in _JSON_LINES or (is_json and file.is_json_lines):
+        value = f"[json.loads(line) for line in {opened} if line.strip()]"
+    elif is_json:
+        value = f"json.load({opened})"
+    else:
+        value = f"{opened}.read()"
+
+    imports = ["csv"] * is_table + ["json"] * is_json
+    if file.packing.module:
+        imports.append(file.packing.module)
+    if file.packing.members:
+        imports.append("io")
+    return "".join(f"import {module}\n" for module in imports) + f"{file.name} = {value}"
+
+
+def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
+    """Return the expression that opens a file. errors, newline: more options, with their comma."""
+    options = f"encoding={file.encoding.name!r}{errors}{newline}"
+    if file.packing.members:
+        member = ascii(file.packing.members[0])
+        return f"io.TextIOWrapper(zipfile.ZipFile({path}).open({member}), {options})"
+    if file.packing.module:
+        return f"{file.packing.module}.open({path}, 'rt', {options})"
+    return f"open({path}, {options})"
+
+
+def _note(file: DataFile, path: str) -> str:
+    """Return what to tell about a file that is loaded; empty if nothing is uncertain."""
+    written = one_line(file.path.name)
+    notes = []
+    if len(file.sheets) > 1:
+        sheets = one_line(", ".join(file.sheets[:MAX_LISTED_NAMES]))
+        last = one_line(repr(file.sheets[-1]))
+        notes.append(
+            f"{written} has {len(file.sheets)} sheets: {sheets}. {file.name} is the first; pd.read_excel({path}, sheet_name={last}) loads another."
+        )
+    if file.encoding.is_guess:
+        notes.append(
+            f"The encoding of {written} is a guess: {file.encoding.name}. If letters look wrong, change it in the cell."
+        )
+    elif file.encoding.is_damaged:
+        notes.append(
+            f"Some bytes of {written} are not {file.encoding.name.upper()}: they became �."
+        )
+    if file.looks_like_table:
+        notes.append(
+            f"{written} looks like a table: pd.read_csv({path}, sep={file.separator!r}) reads it as one."
+        )
+    return " ".join(notes)
 
 
 def variable_name(path: Path) -> str:
     """Return a name that hides no other: ``my-data 2.csv`` becomes my_data_2, ``list.txt``
     list_."""
-    compressed = path.suffix.lower() in _COMPRESSED
-    stem = path.stem.removesuffix(_suffix(path)) if compressed else path.stem
+    stem = path.stem
+    if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE:
+        stem = Path(stem).stem
     stem = unicodedata.normalize("NFKC", stem)
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
@@ -172,18 +286,3 @@ def variable_name(path: Path) -> str:
         return f"_{name}"
     used = keyword.iskeyword(name) or hasattr(builtins, name)
     return f"{name}_" if used or name in toolbox.NAMES or name in _RESERVED else name
-
-
-def guess_encoding(beginning: bytes) -> str:
-    """Guess the encoding of a text; empty if it is not a text."""
-    if marked := marked_encoding(beginning):
-        return marked
-    controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)
-    if b"\0" in beginning or controls * 20 > len(beginning):
-        return ""
-    try:
-        # Incremental, because the last character may be incomplete.
-        codecs.getincrementaldecoder("utf-8")().decode(beginning)
-    except UnicodeDecodeError:
-        return single_byte_encoding(beginning)
-    return "utf-8"

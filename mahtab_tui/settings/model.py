@@ -243,6 +243,10 @@ class Settings(BaseSettings):
         True,
         description="Whether agents of the same user on this machine may join the session on the screen",
     )
+    mention_last_session: bool = Field(
+        True,
+        description="Whether the first prompt of an embedded session mentions the conversation saved by save_last_session",
+    )
     skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field(
         (), description="Folders of skills; separated by : in the environment"
     )

@@ -28,6 +28,8 @@ from mahtab_tui.tui.theme import get_palette
 
 LONGEST_SEQUENCE = 32
 LONGEST_PENDING = 256
+MAX_SILENCES = 10
+"""Calls of `flush_pending` after which the rest of a sequence is no longer expected."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
@@ -36,8 +38,17 @@ _SEQUENCE = re.compile(
     r"|\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*(?:\x1b\\|[\x07\x9c])"  # OSC, DCS, SOS, PM, APC
 )
 _UNFINISHED = re.compile(
-    r"\x1b(?:\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}|[0-?]*[ -/]*)|(?:\]|[PX^_])[^\x00-\x1f\x7f\x9c]*\x1b?)?\Z"
+    r"\x1b(?:\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}|[0-?]*[ -/]*)|O|(?:\]|[PX^_])[^\x00-\x1f\x7f\x9c]*\x1b?)?\Z"
 )
+_AFTER_ESCAPE = re.compile(
+    r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
+)
+"""What arrives at once and continues an escape character that was read as the Escape key. Typed
+characters arrive one by one."""
+_REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+;|P[\d>!+$|]|_G)")
+"""The beginning of what only a terminal sends, not of a key with Alt and of letters after it."""
+_LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
+"""Those after which a slow line may still bring the rest of a key or a mouse report."""
 _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
@@ -59,10 +70,18 @@ class KeyParser(XTermParser):
         self._pending = ""
         self._pasted: list[str] | None = None
         self._silent = False
+        self._silences = 0
+        """Calls of `flush_pending` since the last input."""
+        self._sent_escape = False
+        """Whether the last input ended with an escape character, which was read as a key."""
 
     def feed(self, data: str) -> Iterable[Message]:
         if self._pasted is not None and self._silent and _LONE_KEY.fullmatch(data):
             data = BRACKETED_PASTE_END + data  # the end of the paste was lost
+        if self._sent_escape and self._silences <= MAX_SILENCES and _AFTER_ESCAPE.match(data):
+            data = "\x1b" + data
+        self._sent_escape = False
+        self._silences = 0
         data, self._pending, self._silent = self._pending + data, "", False
         while data:
             if self._pasted is None:
@@ -87,14 +106,30 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
+        """Read a pending Escape as a key, and drop a sequence whose rest does not come. Call it in
+        each tenth of a second without input."""
         self._silent = True
+        self._silences += 1
         if self._pasted is None:
-            pending, self._pending = self._pending, ""
-            if 0 < len(pending) <= LONGEST_SEQUENCE:
-                yield from super().feed(pending)
+            yield from self._flush_unfinished()
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         yield from self.tick()
+
+    def _flush_unfinished(self) -> Iterable[Message]:
+        pending = self._pending
+        if not pending:
+            return
+        is_late = self._silences >= MAX_SILENCES
+        is_key = pending in ANSI_SEQUENCES_KEYS or (pending in _LATE_KEYS and is_late)
+        if not is_key and _REPLY_START.match(pending):
+            if is_late or len(pending) >= LONGEST_PENDING:
+                self._pending = ""
+            return
+        self._pending = ""
+        self._sent_escape = pending == "\x1b"
+        if len(pending) <= LONGEST_SEQUENCE:
+            yield from super().feed(pending)
 
     def _readable(self, found: re.Match[str]) -> str:
         sequence, final = found[0], found["final"]

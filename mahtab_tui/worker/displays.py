@@ -7,7 +7,8 @@ import io
 import os
 import sys
 import weakref
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Callable, NamedTuple
 
 from .control import Host
@@ -87,6 +88,27 @@ class Display(NamedTuple):
     text: str
     """The value as text, for readers without the rich representation; ends with a line break."""
     value: str = ""
+    name: str = ""
+    """By which it is updated."""
+    action: str = ""
+    """`update`: in the place of the display with this name. `clear`: remove the cell's output so
+    far; `clear later`: before its next output."""
+
+
+_captures: list[list[Display]] = []
+"""Where displays go instead of the screen; the last one is the innermost."""
+
+
+@contextmanager
+def capture_displays(outputs: list[Display]) -> Iterator[None]:
+    """Add what is displayed to a list instead of showing it."""
+    _captures.append(outputs)
+    try:
+        yield
+        if "matplotlib.pyplot" in sys.modules:
+            show_all()
+    finally:
+        _captures.pop()
 
 
 _shown_tables: dict[str, Callable[[], Any]] = {}
@@ -125,8 +147,31 @@ def display(*values: object) -> None:
         show(make_display(value))
 
 
+def show_named(value: object, name: str, *, update: bool) -> None:
+    """Display a value that can be updated, or update it."""
+    made = make_display(value)
+    action = "update" if update else ""
+    # A text, too, must be a display, not a part of what is printed.
+    show(made._replace(mime=made.mime or "text/plain", name=name, action=action))
+
+
+def clear_output(wait: bool = False) -> None:
+    """Remove the cell's output so far. wait: only when something else is shown."""
+    if _captures:
+        _captures[-1].clear()
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with suppress(RuntimeError):  # a forked child has no screen
+        action = "clear later" if wait else "clear"
+        Host.call("display", Display("", "", "", action=action)._asdict())
+
+
 def show(shown: Display) -> None:
     """Send a display after the output so far; print its text if there is no screen."""
+    if _captures:
+        _captures[-1].append(shown)
+        return
     if not shown.mime:
         sys.stdout.write(shown.text)
         return

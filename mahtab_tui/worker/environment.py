@@ -189,6 +189,10 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 """Events after which another process writes to fd 1 and 2."""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
+_FITTED_LIBRARIES = frozenset(
+    "IPython IPython.display IPython.core.display_functions IPython.core.getipython ipywidgets tqdm.notebook".split()
+)
+"""They expect a notebook; `ipython.prepare_import` fits them to this screen."""
 _LOADED = 500
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
@@ -338,6 +342,8 @@ class CellEnvironment:
         elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
+        elif name in _FITTED_LIBRARIES:
+            own_module("ipython").prepare_import(name)
         elif name in _STARTERS:
             own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):

@@ -137,7 +137,7 @@ class Executor:
         self._environment = environment
         self._interrupts = interrupts
         self._history = magics.CellHistory()
-        magics.install_magics(lambda coroutine: self.loop.run(coroutine))
+        magics.install_magics(namespace, lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
         self._fork_names: set[str] = set()

@@ -236,7 +236,8 @@ class _Parent:
             while is_readable(self._output) and self._pass_output():
                 pass
             if message["op"] == "display":
-                shown = {name: str(message[name]) for name in ("mime", "data", "text")}
+                fields = ("mime", "data", "text", "name", "action")
+                shown = {name: str(message[name]) for name in fields}
                 Host.call("display", shown)
                 self._channel.send(b".")
             elif message["op"] == "ready":

@@ -16,12 +16,12 @@ from contextlib import suppress
 from functools import partial
 from time import perf_counter, process_time
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from . import environment
+from . import environment, toolbox
 from .compiling import compile_callable
-from .displays import LARGEST_TEXT, Display, show
-from .magics import LINES, SHELL, SUMMARIES, MagicContext, Reloading, transform
+from .displays import LARGEST_TEXT, Display, capture_displays, show
+from .magics import SUMMARIES, MagicContext, Reloading, transform
 from .objects import is_module, own_dict
 from .stdlib import importing_from, late_import
 from .toolbox import report_exit
@@ -35,9 +35,12 @@ def _words(text: str) -> list[str]:
 
 
 class CapturedOutput:
-    def __init__(self, stdout: str, stderr: str) -> None:
+    """What a cell printed and displayed."""
+
+    def __init__(self, stdout: str, stderr: str, outputs: list[Display]) -> None:
         self.stdout = stdout
         self.stderr = stderr
+        self.outputs = outputs
 
     def __str__(self) -> str:
         return self.stdout
@@ -45,20 +48,42 @@ class CapturedOutput:
     def show(self) -> None:
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
+        for output in self.outputs:
+            show(output)
+
+    __call__ = show
+
+
+_CAPTURE_OPTIONS = frozenset({"--no-stdout", "--no-stderr", "--no-display"})
 
 
 def _capture(rest: str, caller: MagicContext) -> None:
     first, _, code = rest.partition("\n")
-    names = [word for word in _words(first) if not word.startswith("-")]
+    words = _words(first)
+    options = {word for word in words if word.startswith("-")}
+    names = [word for word in words if not word.startswith("-")]
     if len(names) > 1 or not all(map(str.isidentifier, names)):
         raise ValueError("%%capture takes at most one name, as in %%capture printed")
-    run = compile_callable(code, "<%%capture>", *caller)
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+    if unknown := sorted(options - _CAPTURE_OPTIONS):
+        raise ValueError(
+            f"%%capture does not take {unknown[0]}, only {', '.join(sorted(_CAPTURE_OPTIONS))}"
+        )
+
+    run = compile_callable(transform(code), "<%%capture>", *caller)
+    stdout = io.StringIO()
+    stderr = io.StringIO()
+    outputs: list[Display] = []
+    with contextlib.ExitStack() as redirections:
+        if "--no-stdout" not in options:
+            redirections.enter_context(contextlib.redirect_stdout(stdout))
+        if "--no-stderr" not in options:
+            redirections.enter_context(contextlib.redirect_stderr(stderr))
+        if "--no-display" not in options:
+            redirections.enter_context(capture_displays(outputs))
         try:
             run()
         finally:
-            captured = CapturedOutput(stdout.getvalue(), stderr.getvalue())
+            captured = CapturedOutput(stdout.getvalue(), stderr.getvalue(), outputs)
             caller.namespace.update(dict.fromkeys(names, captured))
 
 
@@ -67,16 +92,77 @@ def _show_as(mime: str, before: str, after: str, rest: str, caller: MagicContext
     show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
 
 
+class _ScriptArguments(NamedTuple):
+    """The first line of `%%bash` and its kind."""
+
+    words: list[str]
+    """What the program gets."""
+    stdout_name: str
+    """The variable for what the script prints; empty to show it. So for `stderr_name`."""
+    stderr_name: str
+
+
+def _parse_script_arguments(magic: str, line: str) -> _ScriptArguments:
+    words: list[str] = []
+    names = {"--out": "", "--err": ""}
+    pending = iter(_words(line))
+    for word in pending:
+        option, sign, value = word.partition("=")
+        if option in names:
+            names[option] = value if sign else next(pending, "")
+            if not names[option].isidentifier():
+                raise ValueError(
+                    f"{option} needs the name of a variable, as in {magic} {option} text"
+                )
+        elif word in ("--bg", "--proc"):
+            raise ValueError(
+                f"{magic} does not take {word}: `!command &` runs it in the background"
+            )
+        elif word not in ("--no-raise-error", "--raise-error"):
+            words.append(word)
+    return _ScriptArguments(words, names["--out"], names["--err"])
+
+
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
     first, _, code = rest.partition("\n")
-    words = _words(f"{program} {first}")
+    script = _parse_script_arguments(f"%%{program or 'script'}", first)
+    words = [*_words(program), *script.words]
     if not words:
         raise ValueError("%%script needs a program, as in %%script perl")
+    _run_script(words, code, script, caller)
+
+
+def _bash(rest: str, caller: MagicContext) -> None:
+    first, _, code = rest.partition("\n")
+    shell = "bash" if late_import("shutil").which("bash") else "sh"
+    script = _parse_script_arguments("%%bash", first)
+    options = script.words
+    arguments: list[str] = []
+    if "-s" in options:
+        arguments = options[options.index("-s") + 1 :]
+        options = options[: options.index("-s")]
+    # Not by its input, so that what the script runs does not read the rest of the script.
+    _run_script([shell, *options, "-c", code, shell, *arguments], "", script, caller)
+
+
+def _run_script(
+    words: list[str], stdin: str, script: _ScriptArguments, caller: MagicContext
+) -> None:
+    subprocess = late_import("subprocess")
     try:
-        ended = late_import("subprocess").run(words, input=code.encode(), check=False)
+        done = subprocess.run(
+            words,
+            input=stdin.encode(),
+            stdout=subprocess.PIPE if script.stdout_name else None,
+            stderr=subprocess.PIPE if script.stderr_name else None,
+            check=False,
+        )
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no program {words[0]}.") from None
-    report_exit(ended.returncode)
+    for name, data in ((script.stdout_name, done.stdout), (script.stderr_name, done.stderr)):
+        if name:
+            caller.namespace[name] = data.decode("utf-8", "replace")
+    report_exit(done.returncode)
 
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
@@ -146,8 +232,26 @@ def _pwd(rest: str, caller: MagicContext) -> str:
 
 
 def _cd(rest: str, caller: MagicContext) -> None:
-    os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
-    print(os.getcwd())
+    target = rest.removeprefix("-q ").strip().strip("'\"") or "~"
+    visited: list[str] = builtins.__dict__["_dh"]
+    if re.fullmatch(r"-\d*", target):
+        # `-` is the folder before this one, `-0` the first one.
+        index = int(target[1:] or -2)
+        try:
+            target = visited[index]
+        except IndexError:
+            raise LookupError(
+                f"%cd {target}: there is no such earlier folder. %dhist lists them."
+            ) from None
+    os.chdir(os.path.expanduser(target))
+    visited.append(os.getcwd())
+    if not rest.startswith("-q "):
+        print(visited[-1])
+
+
+def _dhist(rest: str, caller: MagicContext) -> None:
+    for number, folder in enumerate(builtins.__dict__["_dh"]):
+        print(f"{number}: {folder}")
 
 
 _INSTEAD = {
@@ -342,17 +446,12 @@ def _debug(rest: str, caller: MagicContext) -> None:
     environment.post_mortem(traceback)
 
 
-def _bash(rest: str, caller: MagicContext) -> None:
-    shell = "bash" if late_import("shutil").which("bash") else "sh"
-    report_exit(late_import("subprocess").call([shell, "-c", rest]))
-
-
 def _run_command(command: str, rest: str, caller: MagicContext) -> None:
-    builtins.__dict__[SHELL](f"{command} {rest}", caller.namespace)
+    toolbox.run_command(f"{command} {rest}")
 
 
-def _system(rest: str, caller: MagicContext) -> object:
-    return builtins.__dict__[LINES](rest, caller.namespace)
+def _system(rest: str, caller: MagicContext) -> list[str]:
+    return toolbox.read_command(rest.strip())
 
 
 def _writefile(rest: str, caller: MagicContext) -> None:
@@ -380,19 +479,78 @@ def _time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
-def _timeit(source: str, caller: MagicContext) -> None:
-    options = {"-n": "0", "-r": "7"}
-    while found := re.match(r"\s*(-[nr])\s*(\d+)[ \t]*", source):
-        options[found[1]], source = found[2], source[found.end() :]
-    if not source.strip():
+class TimeitResult:
+    """What `%timeit -o` returns. Durations are in seconds, for one loop."""
+
+    def __init__(self, loops: int, all_runs: list[float]) -> None:
+        self.loops = loops
+        self.repeat = len(all_runs)
+        self.all_runs = all_runs
+        """Durations of all loops of a run."""
+        self.timings = [duration / loops for duration in all_runs]
+        self.best = min(self.timings)
+        self.worst = max(self.timings)
+
+    @property
+    def average(self) -> float:
+        return statistics.fmean(self.timings)
+
+    @property
+    def stdev(self) -> float:
+        return statistics.pstdev(self.timings)
+
+    def __str__(self) -> str:
+        return f"{duration(self.average)} ± {duration(self.stdev)} per loop (of {self.repeat} runs with {self.loops:,} loops each; best {duration(self.best)})"
+
+    def __repr__(self) -> str:
+        return f"<TimeitResult: {self}>"
+
+
+class _TimeitOptions(NamedTuple):
+    loops: int
+    """0 to find a good number."""
+    repeats: int
+    letters: str
+    """Those of `-o` (return the result) and `-q` (print nothing) that are given."""
+
+
+_TIMEIT_OPTION = re.compile(r"[ \t]*-(?:([nrp])[ \t]*(\d+)|([oqtc]+))(?:[ \t]+|$)")
+
+
+def _split_timeit(line: str) -> tuple[_TimeitOptions, str]:
+    numbers = {"n": 0, "r": 7}
+    letters = ""
+    while option := _TIMEIT_OPTION.match(line):
+        if option[1]:
+            numbers[option[1]] = int(option[2])
+        letters += option[3] or ""
+        line = line[option.end() :]
+    return _TimeitOptions(numbers["n"], numbers["r"] or 1, letters), line
+
+
+def _timeit(line: str, caller: MagicContext) -> TimeitResult | None:
+    options, code = _split_timeit(line)
+    return _time_loops(options, "pass", code, caller)
+
+
+def _timeit_cell(source: str, caller: MagicContext) -> TimeitResult | None:
+    """Time the lines below the first one, which prepares each run and is not timed."""
+    first, _, body = source.partition("\n")
+    options, setup = _split_timeit(first)
+    return _time_loops(options, setup or "pass", body, caller)
+
+
+def _time_loops(
+    options: _TimeitOptions, setup: str, code: str, caller: MagicContext
+) -> TimeitResult | None:
+    if not code.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
-    timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
-    loops, repeats = int(options["-n"]) or timer.autorange()[0], int(options["-r"]) or 1
-    runs = [took / loops for took in timer.repeat(repeats, loops)]
-    spread = statistics.pstdev(runs)
-    print(
-        f"{duration(statistics.fmean(runs))} ± {duration(spread)} per loop (of {repeats} runs with {loops:,} loops each; best {duration(min(runs))})"
-    )
+    timer = late_import("timeit").Timer(code.strip("\n"), setup.strip(), globals=caller.namespace)
+    loops = options.loops or timer.autorange()[0]
+    result = TimeitResult(loops, timer.repeat(options.repeats, loops))
+    if "q" not in options.letters:
+        print(result)
+    return result if "o" in options.letters else None
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
@@ -416,21 +574,42 @@ def duration(seconds: float) -> str:
 
 Command = Callable[[str, MagicContext], Any]
 
-_ANY: dict[str, Command] = {"time": _time, "timeit": _timeit, "prun": _prun}
+_ANY: dict[str, Command] = {"time": _time, "prun": _prun}
 
-LINE_COMMANDS: dict[str, Command] = {
-    **_ANY,
-    **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
+_FILE_COMMANDS: dict[str, Command] = {
     **{name: partial(_run_command, name) for name in "cat cp ls mkdir mv rm rmdir".split()},
     # A pager would wait for keys.
     "less": partial(_run_command, "cat"),
     "ll": partial(_run_command, "ls -l"),
     "man": partial(_run_command, "man -P cat"),
     "more": partial(_run_command, "cat"),
+}
+
+TAKES_CODE = frozenset({*_ANY, *_INSTEAD, "timeit", "debug"})
+"""Magics whose arguments stay as they are, because they are code or have no effect."""
+SHELL_COMMANDS = frozenset({*_FILE_COMMANDS, "sx", "system"})
+"""Magics whose arguments are read by a shell."""
+
+LINE_COMMANDS: dict[str, Command] = {
+    **_ANY,
+    "timeit": _timeit,
+    **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
+    **_FILE_COMMANDS,
     **{
         function.__name__[1:]: function
         for function in (
-            *(_aimport, _autoreload, _cd, _debug, _env, _history, _load_ext, _lsmagic, _pip),
+            *(
+                _aimport,
+                _autoreload,
+                _cd,
+                _debug,
+                _dhist,
+                _env,
+                _history,
+                _load_ext,
+                _lsmagic,
+                _pip,
+            ),
             *(_pwd, _pylab, _run, _system, _who, _who_ls, _whos),
         )
     },
@@ -442,6 +621,8 @@ LINE_COMMANDS: dict[str, Command] = {
 
 CELL_COMMANDS: dict[str, Command] = {
     **_ANY,
+    **dict.fromkeys(("sx", "system"), _system),
+    "timeit": _timeit_cell,
     **{name: partial(_run_program, name) for name in ("perl", "ruby")},
     **{
         name: partial(_explain, f"%{name}", "a terminal cannot run or draw it")

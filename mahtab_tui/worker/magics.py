@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
 import sys
 import warnings
 from typing import Any, Callable, ClassVar, NamedTuple
 
+from .expansion import Names, expand_arguments, expand_command
 from .stdlib import own_module
 
 HISTORY = 1_000
 
 
 class CellHistory:
-    """`In` and `Out`, in builtins, so that the user's names can hide them."""
+    """`In`, `Out`, and IPython's other names for earlier inputs and values, in builtins, so that
+    the user's names can hide them."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
         self.outputs: dict[int, Any] = {}
-        builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
+        builtins.__dict__.update(
+            {"In": self.inputs, "Out": self.outputs, "_ih": self.inputs, "_oh": self.outputs}
+        )
+        builtins.__dict__.setdefault("_dh", [os.getcwd()])
 
     def add_source(self, cell: int, source: str) -> None:
         """Record a cell's code. Earlier cells may belong to an earlier kernel; cell 0 is ours."""
         if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source
+            self._name_inputs(cell, source)
+
+    def _name_inputs(self, cell: int, source: str) -> None:
+        earlier = ["", "", *self.inputs[max(0, cell - 3) : cell]]
+        builtins.__dict__.update(
+            {f"_i{cell}": source, "_i": earlier[-1], "_ii": earlier[-2], "_iii": earlier[-3]}
+        )
 
     def add_result(self, cell: int, value: Any) -> None:
         names = builtins.__dict__
@@ -34,8 +47,11 @@ class CellHistory:
         if value is self.outputs:
             return
         self.outputs[cell] = value
+        names[f"_{cell}"] = value
         while len(self.outputs) > HISTORY:
-            del self.outputs[next(iter(self.outputs))]
+            oldest = next(iter(self.outputs))
+            del self.outputs[oldest]
+            names.pop(f"_{oldest}", None)
 
 
 SHELL = "__mahtab_shell__"
@@ -46,10 +62,11 @@ HELP = "__mahtab_help__"
 
 _CHARACTERS = frozenset("!%?")
 
-_SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
-_ASSIGNED = re.compile(
-    r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)!(?!=)[ \t]*(\S.*)$"
-)
+_SHELL = re.compile(r"^([ \t]*)!(?![!=])[ \t]*(\S.*)$")
+_SHELL_LINES = re.compile(r"^([ \t]*)!!(?!=)[ \t]*(\S.*)$")
+_TARGETS = r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)"
+_ASSIGNED = re.compile(_TARGETS + r"!!?(?!=)[ \t]*(\S.*)$")
+_ASSIGNED_MAGIC = re.compile(_TARGETS + r"%([^\W\d]\w*)[ \t]*(.*)$")
 _MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*)[ \t]*(.*)$")
 _HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
 _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
@@ -66,19 +83,40 @@ def transform(source: str) -> str:
         body = "\n".join([whole[3], *lines[first + 1 :]])
         lines[first:] = [f"{MAGIC}({whole[2]!r}, {body!r})", *[""] * (len(lines) - first - 1)]
         return "\n".join(lines)
-    for index, line in enumerate(lines):
-        call = _call(line)
+    index = 0
+    while index < len(lines):
+        end = index
+        call = _call(lines[index])
         if call is not None and not _ends_inside(lines[:index]):
-            lines[index] = call
+            end = _last_continued_line(lines, index)
+            joined = _join_continued(lines[index : end + 1])
+            lines[index : end + 1] = [_call(joined) or call, *[""] * (end - index)]
+        index = end + 1
     return "\n".join(lines)
 
 
+def _last_continued_line(lines: list[str], first: int) -> int:
+    """Return the index of the line that ends a line continued by backslashes."""
+    last = first
+    while last + 1 < len(lines) and lines[last].endswith("\\"):
+        last += 1
+    return last
+
+
+def _join_continued(lines: list[str]) -> str:
+    return " ".join([*(line[:-1].rstrip() for line in lines[:-1]), lines[-1]])
+
+
 def _call(line: str) -> str | None:
-    for pattern, function in ((_SHELL, SHELL), (_ASSIGNED, LINES)):
+    # Python says of a backslash at the end that the input is incomplete.
+    unfinished = " \\" if line.endswith("\\") else ""
+    line = line.removesuffix("\\")
+    for pattern, function in ((_SHELL, SHELL), (_SHELL_LINES, LINES), (_ASSIGNED, LINES)):
         if found := pattern.match(line):
-            return f"{found[1]}{function}({found[2].rstrip()!r})"
-    if found := _MAGIC.match(line):
-        return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
+            return f"{found[1]}{function}({found[2].rstrip()!r}){unfinished}"
+    for pattern in (_MAGIC, _ASSIGNED_MAGIC):
+        if found := pattern.match(line):
+            return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r}){unfinished}"
     if found := _HELP.match(line):
         return f"{found[1]}{HELP}({found[2]!r}, {len(found[3])})"
     if found := _HELP_BEFORE.match(line):
@@ -159,14 +197,38 @@ def _show_help(expression: str, level: int) -> None:
     own_module("displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 
-def install_magics(await_: Callable[[Any], Any]) -> None:
+def install_magics(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> None:
     def magic(command: str, rest: str) -> Any:
-        commands = own_module("magic_commands")
-        table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
-        work = table.get(command.lstrip("%"))
-        if work is None:
-            available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
-            raise UnknownMagicError(f"There is no %{command}. Available:{available}")
-        return work(rest, MagicContext(sys._getframe(1).f_globals, await_))
+        return run_magic(command, rest, Names.of_frame(sys._getframe(1)), await_)
 
-    builtins.__dict__.update({MAGIC: magic, HELP: _show_help})
+    def get_ipython() -> Any:
+        """Return an object with the methods of IPython's shell that cells call."""
+        return own_module("ipython").get_shell(namespace, await_)
+
+    builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
+
+
+def run_magic(command: str, rest: str, names: Names, await_: Callable[[Any], Any]) -> Any:
+    """Run a magic, and return its value.
+
+    Args:
+        command: its name; with a percent sign before it if it is a cell's.
+        rest: its arguments, and the lines below it, if any.
+        names: the names of the code that runs it.
+
+    Raises:
+        UnknownMagicError: there is no such magic.
+        UnknownNameError: the arguments have a `$name` that nothing sets.
+    """
+    commands = own_module("magic_commands")
+    table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
+    name = command.lstrip("%")
+    work = table.get(name)
+    if work is None:
+        available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
+        raise UnknownMagicError(f"There is no %{command}. Available:{available}")
+    if name not in commands.TAKES_CODE:
+        arguments, line_break, body = rest.partition("\n")
+        expand = expand_command if name in commands.SHELL_COMMANDS else expand_arguments
+        rest = f"{expand(arguments, names)}{line_break}{body}"
+    return work(rest, MagicContext(names.namespace, await_))

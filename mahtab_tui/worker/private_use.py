@@ -30,8 +30,10 @@ _SECONDS = 0.1
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _ANYWHERE = frozenset(
-    "globals locals vars eval exec compile whos who gc inspect f_globals f_locals _getframe currentframe __globals__ __main__ Out In _ __ ___".split()
+    "globals locals vars eval exec compile whos who gc inspect f_globals f_locals _getframe currentframe __globals__ __main__ Out In _ __ ___ get_ipython user_ns".split()
 )
+_HISTORY_NAME = re.compile(r"_(?:i*\d*|[io]h)")
+"""IPython's names of earlier inputs and values."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
@@ -74,7 +76,7 @@ def mentioned_names(code: str) -> frozenset[str]:
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    return not _ANYWHERE.isdisjoint(names)
+    return not _ANYWHERE.isdisjoint(names) or any(map(_HISTORY_NAME.fullmatch, names))
 
 
 def _names_in_tree(tree: ast.AST) -> Iterator[str]:

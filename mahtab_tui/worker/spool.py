@@ -216,7 +216,7 @@ class EventBacklog:
                     shown = frame["args"]
                     self._display_room -= len(shown["data"])
                     if self._display_room < 0:
-                        shown = {"mime": "", "data": "", "text": shown["text"]}
+                        shown = {**shown, "mime": "", "data": ""}
                     self._events.append({"shown": shown, "at": self._output_offset()})
             elif frame["op"] == "cancelled":
                 self._calls.pop(frame["id"], None)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .control import Host, make_host_function
+from .expansion import Names, expand_command
 from .magics import LINES, SHELL
 from .search import SearchFailed, arlm, rlm
 from .stdlib import late_import, own_module
@@ -26,8 +27,6 @@ _FULL_SCREEN = frozenset(
     "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
     " ipython psql sqlite3 mysql watch nethack".split()
 )
-# Not ${name} and {{name}}, which are shell syntax.
-_FIELD = re.compile(r"(?<![${])\{([^{},]+)\}(?!\})")
 _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
@@ -64,8 +63,8 @@ def _git_needs_terminal(words: list[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
-def _run_shell(command: str, names: dict[str, Any] | None = None) -> None:
-    command = _fill_expressions(command, names)
+def run_command(command: str) -> None:
+    """Run a shell command whose output is shown."""
     if needs_terminal(command):
         shell = os.environ.get("SHELL") or "/bin/sh"
         if os.path.basename(shell) in ("sh", "dash", "ash"):
@@ -78,22 +77,8 @@ def _run_shell(command: str, names: dict[str, Any] | None = None) -> None:
     report_exit(code)
 
 
-def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
-    """Replace each ``{expression}`` by its value, unless it is not valid (awk's ``{print $1}``)."""
-    frame = sys._getframe(2)
-    spaces = (frame.f_globals, frame.f_locals) if names is None else (names, names)
-
-    def value(found: re.Match[str]) -> str:
-        try:
-            return str(eval(found[1].strip(), *spaces))
-        except Exception:  # raised by the user's expression, or it is not one
-            return found[0]
-
-    return _FIELD.sub(value, command)
-
-
-def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
-    command = _fill_expressions(command, names)
+def read_command(command: str) -> list[str]:
+    """Run a shell command, and return the lines of its output."""
     subprocess = late_import("subprocess")
     pipes = {"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     done = subprocess.run(command, shell=True, text=True, errors="replace", **pipes)
@@ -101,7 +86,17 @@ def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
     return str(done.stdout).splitlines()
 
 
+def _run_shell_line(command: str) -> None:
+    run_command(expand_command(command, Names.of_frame(sys._getframe(1))))
+
+
+def _read_shell_line(command: str) -> list[str]:
+    return read_command(expand_command(command, Names.of_frame(sys._getframe(1))))
+
+
 def report_exit(code: int) -> None:
+    """Set `_exit_code`, and tell a code that is not 0."""
+    builtins.__dict__["_exit_code"] = code
     if code:
         print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
 
@@ -289,12 +284,15 @@ def ask(prompt: str) -> str:
     return mark_as_text(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
 
 
-def display(*values: object) -> None:
+def display(*values: object, **options: Any) -> Any:
     """Show values in the transcript like the value of a cell's last line: pictures, tables and Markdown as such.
 
+    options: as IPython's. With display_id=True it returns a handle whose update(value) replaces the display.
     Example: display(df.head(), figure).
     """
-    own_module("displays").display(*values)
+    if options:
+        return own_module("ipython").display(*values, **options)
+    return own_module("displays").display(*values)
 
 
 def table_rows(
@@ -362,7 +360,9 @@ def install(call_host: CallHost) -> None:
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
     SearchFailed.__module__ = "builtins"  # so that tracebacks name it as code does
-    builtins.__dict__.update({"SearchFailed": SearchFailed, SHELL: _run_shell, LINES: _lines})
+    builtins.__dict__.update(
+        {"SearchFailed": SearchFailed, SHELL: _run_shell_line, LINES: _read_shell_line}
+    )
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:

@@ -189,8 +189,11 @@ def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
     cells.run("'b'")
     cells.expect("_, __, In[1], Out[1]", "('b', 42, '6 * 7', 42)\n")
     cells.expect("_[0], In[-1]", "('b', '_[0], In[-1]')\n")
+    cells.expect(
+        "_1, _2, _i1, _i, _ii", "(42, 'b', '6 * 7', '_[0], In[-1]', '_, __, In[1], Out[1]')\n"
+    )
     assert cells.run("None").output == ""
-    cells.expect("sorted(Out)", "[1, 2, 3, 4]\n")
+    cells.expect("sorted(Out)", "[1, 2, 3, 4, 5]\n")
     assert cells.names() == set()
 
 
@@ -220,6 +223,98 @@ def test_commands_substitute_expressions(cells: Cells) -> None:
     cells.expect(
         "!who=shell; echo ${who} {{who}} {nothing} {1/0}", "shell {{who}} {nothing} {1/0}\n"
     )
+
+
+def test_dollar_names_are_pythons_before_they_are_the_shells(
+    cells: Cells,
+) -> None:
+    cells.run(
+        "import os, types\nos.environ['ONLY_ENV'] = 'env'\nold = 'python'\npoint = types.SimpleNamespace(x=3)\n"
+        "def f(inner):\n    !echo $inner $old\n"
+    )
+    for code, output in (
+        ("!echo rm -rf $old/*", "rm -rf python/*"),
+        ('!echo "$old" "{old}"', "python python"),
+        ("!echo '$old' \\$old", "$old $old"),
+        ("!echo $point.x $old.txt $old.title", "3 python.txt python.title"),
+        ("!old=shell; echo $$old $old", "shell python"),
+        ("!old=shell; echo ${old} $${old}", "shell shell"),
+        ("!echo $ONLY_ENV ${ONLY_ENV} ${nothing:-none}", "env env none"),
+        ("!for word in a b; do echo $word; done", "a\nb"),
+        ("!{ echo $old; }", "python"),
+        ("!echo a a | sed -E 's/a{1}/b/g'", "b b"),
+        ('!bash -c "echo a{1,2}"', "a1 a2"),
+        ("!echo 3 4 | awk '{print}'", "3 4"),
+        ("f('local')", "local python"),
+        ("%ls -d $old {old}", ""),
+    ):
+        result = cells.run(code)
+        assert output in result.output, code
+        assert "NameError" not in result.output
+    cells.expect("!!echo $old", "['python']\n")
+    cells.expect("x = !echo $old\nx", "['python']\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("!echo rm -rf $nothing/*", "neither Python nor the environment has a variable 'nothing'"),
+        ("x = !echo $nothing", "Write $$nothing for a variable that the shell sets."),
+        ("%cd $nothing", "neither Python nor the environment has a variable 'nothing'"),
+        ("!echo rm -rf ${old}/*", "the shell has no variable 'old'. Write $old or {old}"),
+        ("!echo ${nothing%/}", "the environment has no variable 'nothing'"),
+        ("!{ rm -rf $nothing/*; }", "neither Python nor the environment has a variable 'nothing'"),
+    ],
+)
+def test_a_name_that_nothing_sets_does_not_reach_the_shell(
+    cells: Cells, code: str, sentence: str
+) -> None:
+    output = cells.run(f"old = 'python'\n{code}").output
+    assert "NameError" in output
+    assert sentence in output
+
+
+def test_arguments_of_magics_substitute_names(cells: Cells, project: Path) -> None:
+    (project / "inner").mkdir()
+    cells.run("name = 'inner'\nimport os\nos.environ['HERE'] = os.getcwd()")
+    cells.expect("%cd $name", f"{project / 'inner'}\n")
+    cells.expect("%cd $HERE", f"{project}\n")
+    cells.expect("%cd -", f"{project / 'inner'}\n")
+    cells.expect("%cd -0", f"{project}\n")
+    assert "no such earlier folder" in cells.run("%cd -77").output
+    cells.expect("%%bash -s $name {len(name)}\necho $1 $2 {$name}", "inner 5 {}\n")
+    cells.expect("%%writefile $name/note.txt\n$name", "wrote inner/note.txt\n")
+    assert (project / "inner" / "note.txt").read_text() == "$name\n"
+    cells.run("%env COPY=$name.txt")
+    cells.expect("os.environ['COPY']", "'inner.txt'\n")
+    assert "took" in cells.text("%time {'a': 1}['a'] and '$name'")
+
+
+def test_script_cells_take_arguments_and_variables_for_output(cells: Cells) -> None:
+    cells.expect("%%bash -s 1 'two words'\necho $2; cat", "two words\n")
+    cells.expect("%%bash -eu\nfalse\necho no", "exit code 1\n")
+    cells.expect("%%bash --out printed --err wrong\necho a; echo b >&2", "")
+    cells.expect("printed, wrong", "('a\\n', 'b\\n')\n")
+    cells.expect("%%script --out printed sh -s x\necho $1", "")
+    cells.expect("printed", "'x\\n'\n")
+    assert "`!command &` runs it in the background" in cells.run("%%bash --bg\nls").output
+    cells.expect("%%sx\necho a\necho b", "['a', 'b']\n")
+
+
+def test_exit_code_of_the_last_command_is_known(cells: Cells) -> None:
+    cells.expect("!exit 3\n_exit_code", "exit code 3\n3\n")
+    cells.expect("x = !true\n_exit_code", "0\n")
+
+
+def test_first_line_of_a_timed_cell_only_prepares_it(cells: Cells) -> None:
+    cells.run("made = 0; timed = 0")
+    cells.run("%%timeit -n 5 -r 2 global made; made += 1\nglobal timed\ntimed += 1")
+    cells.expect("made, timed", "(2, 10)\n")
+    cells.expect(
+        "t = %timeit -qo -n 5 -r 2 pass\nt.loops, t.repeat, len(t.all_runs)", "(5, 2, 2)\n"
+    )
+    assert " per loop (of 2 runs" in cells.text("t")
+    assert cells.run("0 < t.best <= t.average <= t.worst").output == "True\n"
 
 
 def test_timeit_runs_the_code_many_times(cells: Cells) -> None:
@@ -430,7 +525,12 @@ def test_capture_magic_stores_printed_output(cells: Cells) -> None:
     )
     cells.expect("printed.stdout, printed.stderr, x", "('a\\n', 'b\\n', 1)\n")
     cells.expect("printed.show()", "a\nb\n")
+    cells.expect("%%capture --no-stdout printed\nprint('a')", "a\n")
     cells.expect("%%capture --no-stderr\nprint('a')", "")
+    figure = "import matplotlib.pyplot as plt\nfigure = plt.figure()"
+    assert show(cells, f"%%capture printed\n{figure}\ndisplay(figure)\nplt.plot([1])") == []
+    assert len(show(cells, "printed.show()")) == 2
+    assert "does not take --no" in cells.run("%%capture --no\n1").output
     assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
     cells.expect("print(printed)", "so far\n\n")
     assert "takes at most one name" in cells.run("%%capture a b\n1").output

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 from pathlib import Path
 from typing import (
@@ -146,6 +147,11 @@ Number = NewType("Number", int)
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
         (bool, "yes", True),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
+        (float, Decimal("1.5"), 1.5),
+        (float, Fraction(1, 4), 0.25),
+        (int, Fraction(4, 2), 2),
+        (list[float], [Decimal("1.5"), Fraction(1, 2), Fraction(4, 2)], [1.5, 0.5, 2.0]),
+        (dict[str, float], {"a": Fraction(1, 2)}, {"a": 0.5}),
         (bytes, b"\xff", b"\xff"),
         (bytes, "words", b"words"),
         (UUID, ID, ID),

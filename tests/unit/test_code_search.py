@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches, source_files
+from mahtab_tui.knowledge import code
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches, matches, source_files
+from mahtab_tui.knowledge.ripgrep import find_candidates, required_literal
 
 TREE: dict[str, bytes] = {
     "app.py": b"import os\n\ndef load_all():\n    return 1\n\ndef load_one(name):\n    return name\n",
@@ -75,6 +78,15 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def ripgrep() -> Path:
+    """The folder of the program."""
+    program = shutil.which("rg")
+    if program is None:
+        pytest.skip("ripgrep is not installed")
+    return Path(program).parent
+
+
 @pytest.fixture
 def searcher(tree: Path) -> CodeSearcher:
     return CodeSearcher(tree)
@@ -87,6 +99,82 @@ def found_paths(found: Matches) -> list[str]:
 def test_hidden_ignored_binary_and_linked_files_are_skipped(searcher: CodeSearcher) -> None:
     expected = sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
     assert found_paths(searcher.search("load", limit=1000)) == expected
+
+
+PATTERNS = [
+    *(
+        "load",
+        "def load_",
+        r"load\b",
+        "LOAD",
+        r"(?i)LoAd",
+        "(?i:na)ïve",
+        r"naïve",
+        r"l(oa)d( the)?",
+    ),
+    *(
+        r"^load$",
+        r"(load|LOAD) =",
+        r"x{4}",
+        r"lo+ad",
+        r"[lL]oad",
+        ".",
+        "é",
+        r"café",
+        r"load\.",
+        "^$",
+    ),
+    *(r"PROGRAM-ID\.", r"'LOAD-IT'", r"a(?=d)", "thirty two", "(?x) load  # words", "no such text"),
+]
+
+
+@pytest.mark.parametrize("first_files", [0, 3])
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_ripgrep_changes_no_result(
+    tree: Path,
+    ripgrep: Path,
+    ignore_case: bool,
+    first_files: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(code, "FILES_BEFORE_RIPGREP", first_files)
+    (tree / "utf32.txt").write_bytes("thirty two, l\u00f6ad\n".encode("utf-32"))
+    request = {"folder": str(tree), "file_pattern": "*", "context_lines": 1, "limit": 1_000}
+    request |= {"ignore_case": ignore_case, "encoding": None}
+    for pattern in PATTERNS:
+        monkeypatch.setenv("PATH", str(ripgrep))
+        quick = list(matches({**request, "pattern": pattern}))
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert quick == list(matches({**request, "pattern": pattern})), pattern
+
+
+def test_only_files_that_may_match_are_read(searcher: CodeSearcher, ripgrep: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(ripgrep))
+        candidates = find_candidates(searcher.folder, r"PROGRAM-ID\. \w+", ignore_case=False)
+    assert candidates == ["src/main.cbl"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [
+        ("load_all", "load_all"),
+        (r"def \w+_all\(", r"_all\x28"),
+        (r"(?:ab|cd)efg", "efg"),
+        ("a(bcd)+e", "bcd"),
+        ("a|b", None),
+        ("(abc)?", None),
+        ("x", None),
+        (r"\w+", None),
+        ("(?i)ask", "[aA][sS\u017f][kK\u212a]"),
+        ("a.b", None),
+        (r"a\.b", r"a\x2eb"),
+        ("(", None),
+    ],
+)
+def test_a_text_that_each_match_contains(pattern: str, literal: str | None) -> None:
+    required = required_literal(pattern, ignore_case=False)
+    assert (None if required is None else required.split("|")[0]) == literal
 
 
 def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> None:

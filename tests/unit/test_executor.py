@@ -122,6 +122,11 @@ def test_raising_exception_text_is_replaced() -> None:
         ("df.head??", "__mahtab_help__('df.head', 2)"),
         ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
         ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
+        ("!!ls", "__mahtab_lines__('ls')"),
+        ("t = %timeit -o f()", "t = __mahtab_magic__('timeit', '-o f()')"),
+        ("!ls \\\n  -l\ny", "__mahtab_shell__('ls   -l')\n\ny"),
+        ("x = !a \\\n b \\\n c", "x = __mahtab_lines__('a  b  c')\n\n"),
+        ("%pip install \\\n numpy", "__mahtab_magic__('pip', 'install  numpy')\n"),
     ],
 )
 def test_shortcut_lines_become_calls(source: str, becomes: str) -> None:
@@ -171,7 +176,7 @@ def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None
 COMPLETE = ["!ls", "x = !ls", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%%bash\necho\n"]
 COMPLETE += ["%time f()", "%matplotlib inline"]
 INCOMPLETE = ["for x in y:\n    !ls", "x = !ls\nif x:", "!ls\nf(", "%%bash", "%%writefile x.txt"]
-INCOMPLETE += ["%%writefile x.txt\n", "%%time", "%%bash\necho"]
+INCOMPLETE += ["%%writefile x.txt\n", "%%time", "%%bash\necho", "!ls \\", "%pip install \\"]
 
 
 @pytest.mark.parametrize("source", COMPLETE + INCOMPLETE)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from mahtab_tui.session import loading
+from mahtab_tui.session.file_formats import guess_separator
 from mahtab_tui.session.loading import (
     MOST_BYTES,
     CannotLoad,
@@ -35,6 +37,11 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     return namespace[file.name], code
+
+
+def note(name: str) -> str:
+    [file] = inspect_files([Path(name)])
+    return make_loading_cell(file, Path.cwd(), pandas=True).note
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_table_is_the_same_with_and_without_pandas(name: str, data: bytes, optio
         ("notes.txt", "ä\n".encode(), "ä\n"),
         ("notes", b"", ""),
         ("colours.log", b"\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
-        ("late.txt", b"a" * 70_000 + b"\xff", "a" * 70_000 + "\ufffd"),
+        ("late.txt", b"a" * 70_000 + b"\xff", "a" * 70_000 + "ÿ"),
         ("lines.jsonl.xz", lzma.compress(b'{"a": 1}\n'), [{"a": 1}]),
         ("notes.txt.bz2", bz2.compress("ä\n".encode()), "ä\n"),
         ("prices.txt", "5 €\n".encode("cp1252"), "5 €\n"),
@@ -126,12 +133,146 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     )
 
 
-def test_only_the_beginning_of_a_file_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("long.txt").write_bytes(b"x" * 1_000_000)
-    read: list[int] = []
-    monkeypatch.setattr(loading, "marked_encoding", lambda data: read.append(len(data)))
-    inspect_files([Path("long.txt")])
-    assert read == [65_536]
+CITIES = {
+    "cp1251": "имя;город\nИван;Москва\nМария;Новосибирск\n",
+    "cp1252": "name;ort\nJörg;Köln\nÄnne;Düsseldorf – Süd\n",
+    "cp932": "名前;都市\n田中太郎;東京\n鈴木花子;大阪\n",
+    "gb18030": "姓名;城市\n张伟;北京\n王芳;上海\n",
+    "cp949": "이름;도시\n김철수;서울\n이영희;부산\n",
+    "cp1253": "όνομα;πόλη\nΓιώργος;Αθήνα\nΜαρία;Θεσσαλονίκη\n",
+}
+
+
+@pytest.mark.parametrize(("encoding", "text"), CITIES.items(), ids=list(CITIES))
+def test_older_encoding_is_found_and_called_a_guess(encoding: str, text: str) -> None:
+    frame, _ = load("cities.csv", text.encode(encoding), pandas=True)
+    rows = [line.split(";") for line in text.splitlines()]
+    assert [list(frame.columns), *frame.to_numpy().tolist()] == rows
+    assert note("cities.csv") == (
+        f"The encoding of cities.csv is a guess: {encoding}. If letters look wrong, change it in the cell."
+    )
+
+
+def test_special_characters_may_be_far_from_the_beginning() -> None:
+    plain = "name,n\n" + "ann,1\n" * 200_000
+    for encoding, last in (("latin-1", "J\xf6rg"), ("cp1251", "Новосибирск"), ("utf-8", "Jörg")):
+        frame, code = load("late.csv", f"{plain}{last},2\n".encode(encoding), pandas=True)
+        assert frame.name.iloc[-1] == last
+        assert ("encoding=" in code) == (encoding != "utf-8")
+    rows, _ = load("late.json", b'["' + b"a" * 100_000 + b'\xf6"]', pandas=False)
+    assert rows[0].endswith("aö")
+
+
+def test_damaged_bytes_do_not_make_another_encoding() -> None:
+    for middle in ("ann,1\n", "ann,1\n" * 20_000):
+        data = f"name,n\nJörg,1\nÄnne,2\n{middle}".encode() + b"b\xff,3\n"
+        frame, _ = load("damaged.csv", data, pandas=True)
+        assert [frame.name[0], frame.name.iloc[-1]] == ["Jörg", "b\ufffd"]
+        assert note("damaged.csv") == "Some bytes of damaged.csv are not UTF-8: they became �."
+        rows, _ = load("damaged.csv", data, pandas=False)
+        assert rows[-1]["name"] == "b\ufffd"
+
+
+def test_bytes_that_windows_does_not_have_are_read_as_latin_1() -> None:
+    late = b"n\n" + b"K\xf6ln \x96 S\xfcd\n" * 10_000 + b"\x81\n"
+    frame, code = load("rare.csv", late, pandas=True)
+    assert "latin-1" in code
+    assert frame.n.iloc[-1] == "\x81"
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ('"a;b;c","d|e"\n1,2\n3,4\n', ","),
+        ("a|b|c,n\nx,1\ny,2\n", ","),
+        ("a|b|c,n\nx|y|z,1\nx|y|z,2\n", ","),
+        ("name;price\nann;1,5\nbob;2,5\n", ";"),
+        ("name;place\nann;Oslo, Norway\nbob;Rome\n", ";"),
+        ('a|b\n"one\ntwo, three"|2\n"x"|3\n', "|"),
+        ("a\tb\n1\t2,5\n3\t4,5\n", "\t"),
+        ("text\nhello; world\nyes; no\n", ","),
+        ("a;b\n1;2\n\n3;4\n", ";"),
+        ("a;b\n1;2;3\n1;2;3\n", ";"),
+        ("", ","),
+        ("a\n1\n", ","),
+    ],
+)
+def test_separator_fits_most_lines(text: str, separator: str) -> None:
+    assert guess_separator(text, is_cut=False) == separator
+
+
+def test_incomplete_last_line_does_not_count() -> None:
+    assert guess_separator("a;b\n1;2\n3", is_cut=True) == ";"
+    row = "x;" * 9 + "x\n"
+    _, code = load("long.csv", (row * 5_000).encode(), pandas=True)
+    assert "sep=';'" in code
+
+
+def test_a_tsv_file_may_have_another_separator() -> None:
+    assert load("a.tsv", b"a,b\n1,2\n", pandas=True)[0].columns.tolist() == ["a", "b"]
+    assert load("b.tsv", b"a,b\tc\n1,2\t3\n", pandas=True)[0].columns.tolist() == ["a,b", "c"]
+
+
+def test_json_lines_may_be_called_json() -> None:
+    lines = b'{"a": 1}\n{"a": [2]}\n'
+    assert load("lines.json", lines, pandas=True)[0] == [{"a": 1}, {"a": [2]}]
+    assert load("value.json", b'[{"a": 1},\n{"a": 2}]', pandas=True)[0] == [{"a": 1}, {"a": 2}]
+    assert load("one.json", b'{"a": 1}\n', pandas=True)[0] == {"a": 1}
+
+
+def zipped(**files: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name.replace("_", "."), data)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("pandas", [True, False])
+def test_archive_with_one_file_is_that_file(pandas: bool) -> None:
+    table, _ = load("t.zip", zipped(data_csv=b"name;n\nann;1\n"), pandas=pandas)
+    rows = table.to_dict("records") if pandas else [{**table[0], "n": 1}]
+    assert rows == [{"name": "ann", "n": 1}]
+    assert load("j.zip", zipped(a_json=b"[1]"), pandas=pandas)[0] == [1]
+    assert load("w.zip", zipped(a_txt="ä\n".encode("latin-1")), pandas=pandas)[0] == "ä\n"
+    assert load("p.zip", zipped(a_bin=bytes(range(256))), pandas=pandas)[0] == Path("p.zip")
+
+
+def test_archive_with_more_files_is_its_path() -> None:
+    loaded, _ = load("two.zip", zipped(a_csv=b"a\n", b_csv=b"b\n"), pandas=True)
+    assert loaded == Path("two.zip")
+    assert note("two.zip") == (
+        "two.zip holds 2 files: a.csv, b.csv. two is its path, and zipfile.ZipFile(two).read('a.csv') reads the first."
+    )
+    assert load("fake.zip", b"PK\0", pandas=True)[0] == Path("fake.zip")
+    assert load("empty.zip", zipped(), pandas=True)[0] == Path("empty.zip")
+
+
+def test_compressed_text_needs_no_suffix_inside() -> None:
+    assert load("server.log.1.gz", gzip.compress(b"words"), pandas=True)[0] == "words"
+    assert load("dump.gz", gzip.compress(b"words"), pandas=True)[0] == "words"
+    assert load("a.tar.gz", gzip.compress(bytes(512)), pandas=True)[0] == Path("a.tar.gz")
+
+
+def test_text_that_looks_like_a_table_says_so() -> None:
+    text, _ = load("table.txt", b"a\tb\n1\t2\n3\t4\n", pandas=True)
+    assert text == "a\tb\n1\t2\n3\t4\n"
+    assert note("table.txt") == (
+        "table.txt looks like a table: pd.read_csv('table.txt', sep='\\t') reads it as one."
+    )
+    load(
+        "prose.txt", b"Well, then.\nIt rained, and rained.\nSo, we left.\n\nThe end.\n", pandas=True
+    )
+    assert note("prose.txt") == ""
+
+
+def test_workbook_with_more_sheets_names_them() -> None:
+    names = b'<workbook><sheets><sheet name="A &amp; B" sheetId="1"/><sheet sheetId="2" name="C"/></sheets></workbook>'
+    with zipfile.ZipFile("book.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", names)
+    assert note("book.xlsx") == (
+        "book.xlsx has 2 sheets: A & B, C. book is the first; pd.read_excel('book.xlsx', sheet_name='C') loads another."
+    )
 
 
 def test_unloadable_file_gives_one_sentence(folder: Path) -> None:

@@ -176,6 +176,26 @@ def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> No
     assert str(raised.value) == sentence
 
 
+def test_bounds_of_draft_4_are_understood() -> None:
+    schema = {
+        "properties": {
+            "n": {
+                "type": "number",
+                "minimum": 0,
+                "exclusiveMinimum": True,
+                "maximum": 9,
+                "exclusiveMaximum": False,
+            }
+        }
+    }
+    for number in (1, 0.5, 9):
+        check_arguments({"n": number}, schema)
+    for number in (0, 9.5):
+        with pytest.raises(ArgumentsError, match="The argument n is wrong"):
+            check_arguments({"n": number}, schema)
+    check_arguments({"n": 0}, {"properties": {"n": {"exclusiveMinimum": True}}})
+
+
 def test_undescribed_argument_can_be_passed() -> None:
     schema = {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
     complete = with_required(schema)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 import mahtab_tui
-from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
+from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code, iter_skills
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests import tags
@@ -32,6 +34,79 @@ def test_code_runs_in_the_callers_namespace(state: SessionState) -> None:
     state.init_namespace(d)
     assert execute_code("y = x + 1\nprint('so')\ny * 2", state) == ("so\n42\n", False)
     assert d["y"] == 21
+
+
+def test_cells_see_local_names_first_and_store_theirs_there(state: SessionState) -> None:
+    outer = {"x": 1, "y": 2}
+    inner: dict[str, Any] = {"y": 3, "z": 4}
+    state.init_namespace(outer, inner)
+    assert state.locals_ns is inner
+    assert execute_code("w = x + y\nx = 10\ndel z\nw", state) == ("4\n", False)
+    assert outer == {"x": 1, "y": 2}
+    assert inner == {"y": 3, "w": 4, "x": 10}
+
+
+def test_namespace_is_summarised(state: SessionState) -> None:
+    state.init_namespace({"x": 20, "words": ["a"], "_own": 1, "salary": 77, "os": os})
+    execute_code("private('salary')", state)
+    lines = state.summarize_namespace().splitlines()
+    assert lines == ["x: int 20", "words: list 1 item"]
+    assert state.summarize_namespace(max_vars=1).splitlines() == ["x: int 20", "… and 1 more"]
+
+
+def test_activity_context_is_the_newest_cells(state: SessionState) -> None:
+    execute_code("print('first' * 10)", state)
+    execute_code("1 / 0", state)
+    context = state.get_activity_context()
+    assert "print('first' * 10)" in context
+    assert "ZeroDivisionError" in context
+    short = state.get_activity_context(max_chars=330)
+    assert len(short) <= 330
+    assert "print('first" not in short
+    assert "earlier records left out" in short
+
+
+def test_last_session_is_saved_and_mentioned_once(state: SessionState, tmp_path: Path) -> None:
+    assert state.load_last_session() is None
+    path = state.save_last_session("which rows?", "Rows 3 and 7.")
+    assert path == Path.home() / ".mahtab" / "last_session.json"
+    assert path.stat().st_mode & 0o077 == 0
+    assert json.loads(path.read_text()).keys() == {"timestamp", "user", "assistant"}
+    last = state.load_last_session()
+    assert last is not None
+    assert (last.user, last.assistant) == ("which rows?", "Rows 3 and 7.")
+    assert "which rows?" in first_context(SessionState())
+    assert "which rows?" not in first_context(
+        SessionState(messages=[{"role": "user", "content": "x"}])
+    )
+
+
+def first_context(state: SessionState) -> str:
+    try:
+        return state._open().prompt.get_context()
+    finally:
+        state.close()
+
+
+def test_last_session_is_not_mentioned_if_switched_off(
+    state: SessionState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.save_last_session("which rows?", "Rows 3 and 7.")
+    monkeypatch.setenv("MAHTAB_MENTION_LAST_SESSION", "false")
+    assert "which rows?" not in first_context(SessionState())
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"timestamp": "x"}', "[" * 100_000, "\0"])
+def test_damaged_last_session_is_none(state: SessionState, text: str) -> None:
+    path = state.save_last_session("a", "b")
+    path.write_text(text)
+    assert state.load_last_session() is None
+
+
+def test_skills_are_iterated(tmp_path: Path) -> None:
+    write_skill(tmp_path, "tidy", "Tidy up", content="Put things away.\n")
+    write_skill(tmp_path, "count", "Count", content="One, two.\n")
+    assert [skill.name for skill in iter_skills(tmp_path)] == ["count", "tidy"]
 
 
 def test_error_result_is_the_traceback(state: SessionState) -> None:

@@ -28,7 +28,12 @@ from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
 from mahtab_tui.tui.terminal_app import MAX_DELAY, RATE, Collector, RecordPump
 from mahtab_tui.tui.terminal_driver import report_thread_failures
-from mahtab_tui.tui.textual_fixes import LONGEST_PENDING, LONGEST_SEQUENCE, KeyParser
+from mahtab_tui.tui.textual_fixes import (
+    LONGEST_PENDING,
+    LONGEST_SEQUENCE,
+    MAX_SILENCES,
+    KeyParser,
+)
 from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
 
@@ -96,6 +101,65 @@ def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
     assert whole
     for cut in range(1, len(sequence)):
         assert [str(message) for message in read(sequence[:cut], sequence[cut:])] == whole
+
+
+def read_slowly(*reads: str) -> list[Message]:
+    """Read pieces with a silence after each."""
+    parser = KeyParser()
+    messages: list[Message] = []
+    for data in reads:
+        messages += [*parser.feed(data), *parser.flush_pending(), *parser.flush_pending()]
+    return messages
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        *(
+            "\x1b[1;5A",
+            "\x1b[<0;5;6M",
+            "\x1b[97;5u",
+            "\x1b[I",
+            "\x1b[O",
+            "\x1b[15~",
+            "\x1bOP",
+            "\x1b[A",
+        ),
+        *("\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t", "\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\"),
+    ],
+    ids=repr,
+)
+def test_sequence_in_slow_pieces_is_never_typed(sequence: str) -> None:
+    whole = [str(message) for message in read(sequence)]
+    start = 5 if sequence.startswith("\x1b]") else 2
+    for cut in range(start, len(sequence)):
+        assert [str(message) for message in read_slowly(sequence[:cut], sequence[cut:])] == whole
+    if sequence.startswith(("\x1b[4", "\x1b]")):
+        return
+    escape, *rest = read_slowly("\x1b", sequence[1:])
+    assert isinstance(escape, Key)
+    assert escape.key == "escape"
+    assert list(map(str, rest)) == whole
+
+
+def test_sequence_without_an_end_is_dropped_after_a_second() -> None:
+    for start in ("\x1b[<0;5", "\x1b[1;", "\x1b]11;rgb:1e1e"):
+        parser = KeyParser()
+        messages = list(parser.feed(start))
+        for _ in range(MAX_SILENCES):
+            messages += parser.flush_pending()
+        assert messages == []
+        assert [str(key) for key in parser.feed("a")] == [str(Key("a", "a"))]
+
+
+def test_characters_typed_after_escape_are_typed() -> None:
+    for text in ("[1, 2]", "Once", "[", "<", "OP"):
+        assert [
+            message.key for message in read_slowly("\x1b", *text) if isinstance(message, Key)
+        ] == [
+            "escape",
+            *keys(*text),
+        ]
 
 
 @pytest.mark.parametrize("size", [4_096, 100, 7])

@@ -69,7 +69,7 @@ def readable(value: object) -> str:
     try:
         data = _as_data(value)
         return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
 
 
@@ -94,6 +94,8 @@ def _as_data(value: Any) -> Any:
         return value.isoformat()
     if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
         return float(value) if str(float(value)) == str(value) else str(value)
+    if hasattr(kind, "limit_denominator"):  # a Fraction
+        return value.numerator if value.denominator == 1 else float(value)
     if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
         return str(value)
     return value

@@ -1,0 +1,97 @@
+"""Finds the files that may contain a match with ripgrep, which reads a large tree much faster.
+
+Python decides what matches: its regular expressions, encodings and rules of `.gitignore` differ
+from ripgrep's. So ripgrep gets only a text that each match contains, and ignores nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import re._constants as codes  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+MIN_LITERAL_CHARACTERS = 2
+"""A shorter text is in nearly every file."""
+_FAILED_EXIT_CODE = 2
+
+_SAME_LETTERS = {"i": "iI\u0131\u0130", "s": "sS\u017f", "k": "kK\u212a"}
+"""Letters that Python counts as the same if case is ignored."""
+_IGNORE_CASE = re.compile(r"\(\?[A-Za-z]*i")
+"""The flag, in the whole pattern or a part of it."""
+_SPECIAL = re.compile(r"[^A-Za-z0-9_ ]")
+
+
+def find_candidates(folder: Path, pattern: str, *, ignore_case: bool) -> list[str] | None:
+    """Return the files that are not hidden and may contain a match, in no order.
+
+    Args:
+        folder: where to search, without following links.
+        pattern: a regular expression of Python, valid.
+        ignore_case: whether it ignores the case of letters.
+
+    Returns:
+        Paths relative to the folder. None if ripgrep is not installed, or cannot help.
+    """
+    program = shutil.which("rg")
+    literal = required_literal(pattern, ignore_case=ignore_case)
+    if program is None or literal is None:
+        return None
+    command = [
+        *(program, "--no-config", "--no-ignore", "--text", "--no-messages"),
+        *("--files-with-matches", "--null", "--regexp", literal, "--", "."),
+    ]
+    # It ends with this process: it writes to its pipe.
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode == _FAILED_EXIT_CODE and not done.stdout:
+        return None
+    return [os.fsdecode(path).removeprefix("./") for path in done.stdout.split(b"\0") if path]
+
+
+def required_literal(pattern: str, *, ignore_case: bool) -> str | None:
+    """Return an expression of ripgrep for the longest text that each match contains; None if
+    there is none."""
+    try:
+        parsed = parser.parse(pattern, re.IGNORECASE if ignore_case else 0)
+    except (re.error, OverflowError, RecursionError):
+        return None
+    # What only looks like the flag does no harm: without its case, a text is found more often.
+    ignores_case = ignore_case or bool(_IGNORE_CASE.search(pattern))
+    literal = max(_literals(parsed), key=len, default="")
+    if len(literal) < MIN_LITERAL_CHARACTERS:
+        return None
+    characters = [_character(character, ignores_case=ignores_case) for character in literal]
+    # ripgrep reads UTF-16 by its mark, but UTF-32 as UTF-16 or as bytes, with zeros between.
+    forms = ("".join(characters), r"\x00".join(characters), r"\x00\x00\x00".join(characters))
+    return "|".join(forms)
+
+
+def _literals(parsed: Sequence[Any]) -> Iterator[str]:
+    """Yield texts of ASCII characters that each match contains."""
+    run = ""
+    for operation, argument in parsed:
+        if operation is codes.LITERAL and 32 <= argument < 127:
+            run += chr(argument)
+            continue
+        yield run
+        run = ""
+        if operation is codes.SUBPATTERN:
+            yield from _literals(argument[-1])
+        elif operation in (codes.MAX_REPEAT, codes.MIN_REPEAT) and argument[0] >= 1:
+            yield from _literals(argument[2])
+    yield run
+
+
+def _character(character: str, *, ignores_case: bool) -> str:
+    if _SPECIAL.match(character):
+        return f"\\x{ord(character):02x}"
+    if not ignores_case or not character.isalpha():
+        return character
+    lower = character.lower()
+    return f"[{_SAME_LETTERS.get(lower, lower + lower.upper())}]"
