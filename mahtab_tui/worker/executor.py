@@ -272,10 +272,13 @@ class Executor:
         if value is None:
             return ""
         if type(value) in _PLAIN and text_form(value) is None:
-            text = str.__str__(repr(value)) + "\n"
+            text = own_module("pretty").pretty_repr(value) + "\n"
         else:
             displays = own_module("displays")
-            shown = displays.make_display(value)
+            is_below_figure = displays.is_below_figure(value)
+            shown = (
+                displays.Display("", "", "") if is_below_figure else displays.make_display(value)
+            )
             text = shown.text
             if shown.mime:
                 displays.show(shown)

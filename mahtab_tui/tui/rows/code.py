@@ -25,6 +25,7 @@ from mahtab_tui.tui.rows.row import (
     add_separators,
     paragraph,
     shorten_line,
+    token_cuts,
 )
 from mahtab_tui.tui.theme import Palette
 
@@ -75,9 +76,9 @@ class CodeRows(list[Row]):
 def code_rows(
     lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
 ) -> Iterator[Row]:
-    """Draw code; long lines are wrapped between words, with a mark."""
+    """Draw code; long lines are wrapped between tokens, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
-        for row in paragraph(line, width, bar, WRAPPED):
+        for row in paragraph(line, width, bar, WRAPPED, token_cuts):
             spans, indent = row.spans, 0
             if row.soft:
                 spans, indent = [(WRAPPED, palette.muted), *spans[1:]], len(WRAPPED)

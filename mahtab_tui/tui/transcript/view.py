@@ -33,12 +33,15 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
-from mahtab_tui.tui.transcript.output import mark_unreadable
+from mahtab_tui.tui.transcript.output import LOWEST_CHART, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
+
+ROWS_BESIDE_PICTURE = 11
+"""Rows of the screen for the header, a cell's code, the editor and the footer."""
 
 _SHIFT = 32
 
@@ -251,6 +254,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         viewport = self.viewport
         if viewport.window is None:
             return
+        viewport.set_picture_space(self._picture_space())
         self._placing, greeting = True, viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
@@ -261,6 +265,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
+
+    def _picture_space(self) -> PictureSpace:
+        terminal = getattr(self.app, "terminal", None)
+        height = max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE)
+        return PictureSpace(height, terminal is None or terminal.graphics is None)
 
     def refresh_changed(self) -> None:
         super().refresh_changed()
