@@ -252,14 +252,15 @@ def _boundaries(spans: list[tuple[float, float]]) -> list[float]:
     for start in starts[1:]:
         before = (end for other, end in spans if other < start - _SLOT_TOLERANCE)
         ends = [end for end in before if end <= start + _SLOT_TOLERANCE]
-        inner.append((max(ends, default=start) + start) / 2)
+        if ends:  # else a panel that begins earlier is beside it
+            inner.append((max(ends) + start) / 2)
     return [0.0, *inner, 1.0]
 
 
 def _slot(boundaries: list[float], start: float, end: float) -> tuple[float, float]:
-    left = max(edge for edge in boundaries if edge <= start + _SLOT_TOLERANCE)
-    right = min((edge for edge in boundaries if edge >= end - _SLOT_TOLERANCE), default=1.0)
-    return left, max(right, left)
+    left = max(edge for edge in boundaries[:-1] if edge <= start + _SLOT_TOLERANCE)
+    right = min(edge for edge in boundaries if edge > left and edge >= end - _SLOT_TOLERANCE)
+    return left, right
 
 
 class _PanelDrawing:

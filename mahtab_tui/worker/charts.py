@@ -28,7 +28,7 @@ NEUTRAL_COLOUR = (0.55, 0.58, 0.65)
 MAX_CHART_CHARS = 150_000
 MAX_COLUMNS = 100
 MAX_ROWS = 24
-MIN_ROWS = 8
+MIN_ROWS = 12
 MAX_PANELS = 16
 MAX_TICKS = 40
 MAX_LEGEND_ENTRIES = 20
@@ -77,7 +77,7 @@ def _grid() -> tuple[int, int]:
     columns, lines = os.environ.get("COLUMNS", ""), os.environ.get("LINES", "")
     width = int(columns) if columns.isdecimal() else 80
     height = int(lines) if lines.isdecimal() else 24
-    return max(30, min(width, MAX_COLUMNS)), max(MIN_ROWS, min(height - 4, MAX_ROWS))
+    return max(30, min(width, MAX_COLUMNS)), max(MIN_ROWS, min(height - 2, MAX_ROWS))
 
 
 @contextmanager

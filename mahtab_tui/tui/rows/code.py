@@ -15,6 +15,7 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.content import Content
 
+from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
@@ -167,8 +168,13 @@ def describe_change(change: Change) -> str:
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
     after = _join_summary(kind, now, change.kind)
+    if change.columns:
+        after = f"{after}  {plain(change.columns)}"
+        now = f"{now}  {plain(change.columns)}"
     if not old_kind:
         return after
+    if kind == old_kind and (fields := changed_fields(was, now)):
+        return f"{kind}({fields})"
     before = _join_summary(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
     return f"{before} → {now if old_kind == kind else after}"
 

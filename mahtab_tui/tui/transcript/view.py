@@ -40,8 +40,8 @@ from mahtab_tui.tui.workers import Fetcher
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
-ROWS_BESIDE_PICTURE = 11
-"""Rows of the screen for the header, a cell's code, the editor and the footer."""
+ROWS_BESIDE_PICTURE = 13
+"""Rows of the screen for the header, a cell's code and changes, the editor and the footer."""
 
 _SHIFT = 32
 
