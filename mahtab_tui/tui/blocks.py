@@ -45,13 +45,18 @@ def merge_cells(cells: Sequence[tuple[str, Style]]) -> list[Segment]:
     ]
 
 
+def one_colour_cell(colour: Color) -> tuple[str, Style]:
+    """Return a cell that is not a space, so that it is a part of the picture."""
+    return "▀", Style.from_color(colour, colour)
+
+
 def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
     quarters = upper[:3], upper[3:], lower[:3], lower[3:]
     if upper[:3] == upper[3:] and upper == lower:
-        return " ", Style(bgcolor=Color.from_rgb(*upper[:3]))
+        return one_colour_cell(Color.from_rgb(*upper[:3]))
     first, second = _most_distant(quarters)
     if _distance(first, second) <= _SAME_COLOUR:
-        return " ", Style(bgcolor=Color.from_rgb(*_mean(quarters)))
+        return one_colour_cell(Color.from_rgb(*_mean(quarters)))
     near_first = [_distance(quarter, first) < _distance(quarter, second) for quarter in quarters]
     index = sum(1 << number for number, is_near in enumerate(near_first) if is_near)
     foreground = _mean([quarters[n] for n in range(4) if near_first[n]])

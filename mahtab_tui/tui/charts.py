@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.tui.blocks import Rgb, fit_blocks, merge_cells
+from mahtab_tui.tui.blocks import Rgb, fit_blocks, merge_cells, one_colour_cell
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.worker.charts import (
     MAX_LEGEND_ENTRIES,
@@ -368,8 +368,11 @@ class _PanelDrawing:
         ground = images.new("RGBA", size, _triplet(self._canvas.ground.bgcolor))
         pixels.putalpha(pixels.getchannel("A").point(_ALPHA_CURVE))
         colours = images.alpha_composite(ground, pixels).convert("RGB").tobytes()
+        empty = one_colour_cell(Color.from_rgb(*_triplet(self._canvas.ground.bgcolor)))
+        space = (" ", self._canvas.ground)
         for y, row in enumerate(fit_blocks(colours, plot.width, plot.height), plot.top):
-            self._canvas.cells[y][plot.left : plot.right] = row
+            cells = [space if cell == empty else cell for cell in row]
+            self._canvas.cells[y][plot.left : plot.right] = cells
         if panel.grid_across:
             for tick in panel.x:
                 self._draw_grid([(_column(tick, plot), y) for y in range(plot.top, plot.bottom)])
@@ -379,9 +382,8 @@ class _PanelDrawing:
 
     def _draw_grid(self, places: list[tuple[int, int]]) -> None:
         """Draw dots where there is no data."""
-        empty = (" ", Style(bgcolor=self._canvas.ground.bgcolor))
         for x, y in places:
-            if self._canvas.cells[y][x] == empty:
+            if self._canvas.cells[y][x] == (" ", self._canvas.ground):
                 self._canvas.write(x, y, "·", self._palette.muted)
 
     def _write_notes(self, plot: _Area) -> None:

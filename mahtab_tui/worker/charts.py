@@ -149,7 +149,7 @@ def _wordless_renderer(width: int, height: int, dpi: float) -> Any:
             changed.restore()
 
     renderer = WordlessRenderer()
-    vars(renderer).pop("draw_markers", None)  # the one of the base class, which hides ours
+    renderer.__dict__.pop("draw_markers", None)  # the one of the base class, which hides ours
     return renderer
 
 
@@ -278,7 +278,7 @@ def _add_note(artist: Any, text: str, panels: list[tuple[Panel, Any]], height: i
 def _legend_entries(legend: Any) -> list[list[str]]:
     if legend is None:
         return []
-    handles = getattr(legend, "legend_handles", None) or getattr(legend, "legendHandles", ())
+    handles: Any = getattr(legend, "legend_handles", None) or getattr(legend, "legendHandles", ())
     texts = [_clean(text.get_text()) for text in legend.get_texts()]
     return [[text, _colour(handle)] for text, handle in zip(texts, handles)]
 

@@ -277,7 +277,7 @@ def test_unknown_magic_error_lists_magics(cells: Cells) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "%matplotlib inline",
+        "%matplotlib qt",
         "%config InlineBackend.figure_format = 'retina'",
         "%store -r",
         "%xmode Verbose",
