@@ -55,7 +55,7 @@ class _Node(NamedTuple):
     is_filled: bool = False
     """Whether the entries are numbers, of which a line holds many."""
     string: str | None = None
-    """A string that is too long for one line."""
+    """The string itself, if it may be wrapped."""
 
 
 def screen_width() -> int:
@@ -91,8 +91,8 @@ class _Layout:
     def read(self, value: Any, above: tuple[Any, ...]) -> _Node:
         self._nodes += 1
         cls = type(value)
-        if cls is str and self._width < len(value) <= MAX_WRAPPED_CHARS:
-            return _Node(None, string=value)
+        if cls is str and len(value) <= MAX_WRAPPED_CHARS:
+            return _Node(repr(value) if len(value) <= self._width else None, string=value)
         is_too_deep = len(above) > MAX_DEPTH and cls in _BRACKETS
         if is_too_deep or any(container is value for container in above):
             opening, closing = _BRACKETS.get(cls, ("", ""))
