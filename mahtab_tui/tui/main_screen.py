@@ -139,16 +139,19 @@ LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursi
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 PROMPT_LETTER = "w"
 
-EXAMPLE = Content.assemble(
-    ("RECURSION\n", "$muted"),
+_CALL = Content.assemble(
     ("rlm(", "$foreground"),
     ('"question"', "$good"),
     (", text)", "$foreground"),
     (" searches a long text", "$muted"),
 )
-EXAMPLE_LINES = 3
+EXAMPLE = Content.assemble(
+    ("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted")
+)
+EXAMPLE_LINES = 5
+SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), _CALL)
+"""On a wide screen, where the namespace previews a variable."""
 SHORT_EXAMPLE_LINES = 2
-"""Lines on a wide screen, where the namespace previews a variable."""
 
 
 class Panes(Screen[None]):
@@ -373,7 +376,11 @@ class Panes(Screen[None]):
         default = None if self._search_tree is None else NAMESPACE_PERCENT
         percent = layout.namespace_height or default
         namespace.styles.height = f"{percent}%" if percent else "1fr"
-        lines = SHORT_EXAMPLE_LINES if width >= PREVIEW_WIDTH else EXAMPLE_LINES
+        lines = EXAMPLE_LINES
+        if isinstance(tree, Static):
+            is_wide = width >= PREVIEW_WIDTH
+            tree.update(SHORT_EXAMPLE if is_wide else EXAMPLE)
+            lines = SHORT_EXAMPLE_LINES if is_wide else EXAMPLE_LINES
         tree.styles.height = "1fr" if percent else min(lines, height // 4)
 
     def _fit_heights(self) -> None:

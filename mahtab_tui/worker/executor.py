@@ -271,14 +271,13 @@ class Executor:
         """Return the line that shows a value, and set `_` and `Out`."""
         if value is None:
             return ""
-        if type(value) in _PLAIN and text_form(value) is None:
+        if "matplotlib.pyplot" in sys.modules and own_module("displays").is_below_figure(value):
+            text = ""
+        elif type(value) in _PLAIN and text_form(value) is None:
             text = own_module("pretty").pretty_repr(value) + "\n"
         else:
             displays = own_module("displays")
-            is_below_figure = displays.is_below_figure(value)
-            shown = (
-                displays.Display("", "", "") if is_below_figure else displays.make_display(value)
-            )
+            shown = displays.make_display(value)
             text = shown.text
             if shown.mime:
                 displays.show(shown)

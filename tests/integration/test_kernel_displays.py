@@ -313,15 +313,6 @@ def test_unknown_magic_error_lists_magics(cells: Cells) -> None:
     assert "magic_commands" not in output
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "%matplotlib qt",
-        "%config InlineBackend.figure_format = 'retina'",
-        "%store -r",
-        "%xmode Verbose",
-    ],
-)
 @pytest.mark.parametrize("line", ["%matplotlib inline", "%matplotlib"])
 def test_notebook_backend_prints_nothing(cells: Cells, line: str) -> None:
     cells.expect(f"{line}\n1", "1\n")
@@ -335,6 +326,15 @@ def test_values_fit_the_size_of_the_screen(cells: Cells) -> None:
     assert cells.text(code).count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%matplotlib qt",
+        "%config InlineBackend.figure_format = 'retina'",
+        "%store -r",
+        "%xmode Verbose",
+    ],
+)
 def test_ignored_magic_prints_one_muted_line(cells: Cells, line: str) -> None:
     result = cells.run(f"kept = 41\n{line}\nkept + 1")
     warning, value, rest = result.output.split("\n")

@@ -71,7 +71,8 @@ def test_words_of_a_figure_are_text_around_its_data() -> None:
     assert rows[1].split() == ["━━", "apples"]
     assert rows[2].startswith("10┤")
     assert rows[8].startswith(" 0┤")
-    assert rows[9].startswith("  └") and rows[9].count("┴") == 2
+    assert rows[9].startswith("  └")
+    assert rows[9].count("┴") == 2
     assert rows[10].split() == ["May", "June"]
     assert rows[11].split() == ["month"]
     assert "peak" in rows[5]
