@@ -145,9 +145,7 @@ _CALL = Content.assemble(
     (", text)", "$foreground"),
     (" searches a long text", "$muted"),
 )
-EXAMPLE = Content.assemble(
-    ("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted")
-)
+EXAMPLE = Content.assemble(("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted"))
 EXAMPLE_LINES = 5
 SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), _CALL)
 """On a wide screen, where the namespace previews a variable."""

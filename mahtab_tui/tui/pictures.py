@@ -106,6 +106,9 @@ class PictureWidget:
     def pictures(self) -> Iterable[PicturePart]:
         raise NotImplementedError
 
+    def fit_pictures(self) -> None:
+        """Lay out the pictures again, because it has become known what the terminal can draw."""
+
 
 def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the parts that are seen whole, except in the last line, where Sixel may scroll."""
@@ -312,6 +315,9 @@ class Overlay:
                 self._forget(terminal, key)
             self._drawn.clear()
             self._graphics = graphics
+            for widget in self._app.screen._compositor.visible_widgets:
+                if isinstance(widget, PictureWidget):
+                    self._app.call_later(widget.fit_pictures)
 
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""

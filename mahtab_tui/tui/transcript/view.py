@@ -268,8 +268,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _picture_space(self) -> PictureSpace:
         terminal = getattr(self.app, "terminal", None)
-        height = max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE)
-        return PictureSpace(height, terminal is None or terminal.graphics is None)
+        if terminal is not None and terminal.graphics is not None:
+            return PictureSpace(draws_charts=False)
+        return PictureSpace(max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE))
+
+    def fit_pictures(self) -> None:
+        self._update_scroll()
 
     def refresh_changed(self) -> None:
         super().refresh_changed()
