@@ -298,6 +298,10 @@ class Change(NamedTuple):
     was_type: Name | None = None
     """The previous type and summary, if they are different."""
     was: str | None = None
+    columns: str | None = None
+    """The columns of a table that came or went."""
+    size: int | None = None
+    """Bytes of a large array, table or text."""
 
 
 class Namespace(Record, tag="namespace"):

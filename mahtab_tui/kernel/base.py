@@ -51,6 +51,8 @@ class Variable:
     summary: str
     """One line: `10000 × 5`, `18.4 M chars`, `42`."""
     kind: VariableKind
+    size: int = 0
+    """Bytes of a large array, table or text; 0 for others."""
 
     @property
     def underscored(self) -> bool:
@@ -65,6 +67,8 @@ class Change:
     too long."""
     variable: Variable | None
     before: Variable | None = None
+    columns: str = ""
+    """The columns of a table that came or went: ``+ column `z` ``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
-from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, KernelInfo, Status
+from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, KernelInfo, Status, Variable
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
@@ -164,10 +165,21 @@ def format_changes(changes: Sequence[Change]) -> str:
     for change in changes[:CHANGES]:
         words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
         if (variable := change.variable) is not None:
-            words += [shorten_line(variable.type), shorten_line(variable.summary, SUMMARY)]
+            words += _describe_variable(variable, change)
         listed.append(" ".join(filter(None, words)))
     more = len(changes) - len(listed)
     return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
+
+
+def _describe_variable(variable: Variable, change: Change) -> list[str]:
+    """Return type and summary; of an object whose fields changed, only these fields."""
+    before = change.before
+    if before is not None and before.type == variable.type:
+        fields = changed_fields(before.summary, variable.summary)
+        if fields:
+            return [f"{shorten_line(variable.type)}({shorten_line(fields, SUMMARY)})"]
+    words = [shorten_line(variable.type), shorten_line(variable.summary, SUMMARY)]
+    return [*words, shorten_line(change.columns, SUMMARY)]
 
 
 def shorten_traceback(text: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -310,6 +310,7 @@ class Cells:
             self._namespace_store.after_cell()
         if result is None:
             return None
+        result = replace(result, changes=self._with_descriptions_before(result.changes))
         self.finished.append((started, result.status))
         self.outputs.add(cell, result.output)
         ended = output_records(started)[1](
@@ -415,16 +416,21 @@ class Cells:
         except KernelError:  # the kernel's state was already logged
             return []
 
+    def _with_descriptions_before(self, changes: Sequence[Change]) -> tuple[Change, ...]:
+        with self._names_lock:
+            return tuple(
+                replace(change, before=self.provenance.described(change.name)) for change in changes
+            )
+
     def _report_changes(
         self, cell: int, party: str, changes: Sequence[Change], guest: int | None
     ) -> None:
         with self._names_lock:
-            rows = tuple(
-                change_row(change, self.provenance.described(change.name)) for change in changes
-            )
+            rows = tuple(change_row(change, change.before) for change in changes)
             self.provenance.fold(cell, party, changes)
-            self._namespace_store.names_made(change.name for change in changes)
-            emit(self._log, Namespace(changes=rows, cell=cell, party=party, guest=guest))
+            record = Namespace(changes=rows, cell=cell, party=party, guest=guest)
+            self._namespace_store.names_made(record)
+            emit(self._log, record)
 
 
 BUSY = "Something is running. Wait, or press Esc, then try again."

@@ -17,7 +17,7 @@ from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.agent_calls import JoinedAgents
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.cells import Cells, Undo
+from mahtab_tui.session.cells import Cells, Undo, last_changes
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
@@ -130,7 +130,7 @@ class Components:
         self.spending.resume(past)
         self.knowledge = Knowledge(self)
         self.searches = Searches(self)
-        self.namespace_store = NamespaceStore(log, self.kernel)
+        self.namespace_store = NamespaceStore(log, self.kernel, last_changes(past))
         self.cells = Cells(self)
         self.undo = Undo(self)
         pictures = backend.store.pictures if backend.store is not None else lambda cell: ()

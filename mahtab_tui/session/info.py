@@ -136,12 +136,12 @@ def change_row(change: Change, before: Variable | None) -> records.Change:
     row = variable_row(now, change.change)
     if before is not None and (before.type, before.summary) != (now.type, now.summary):
         row = row._replace(was_type=before.type, was=before.summary)
-    return row
+    return row._replace(columns=change.columns or None)
 
 
 def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
     name, type, summary, kind = variable.name, variable.type, variable.summary, variable.kind
-    return records.Change(name, change, type, summary, kind)
+    return records.Change(name, change, type, summary, kind, size=variable.size or None)
 
 
 class Permission(NamedTuple):

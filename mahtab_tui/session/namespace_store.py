@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Restore, emit, warn
@@ -36,7 +36,11 @@ RESTORING, RESTORED, NOT_SAVED = "restoring", "restored", "not kept"
 
 
 class NamespaceStore:
-    def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
+    def __init__(
+        self, log: logging.Logger, kernel: Kernel, makers: Mapping[str, Namespace]
+    ) -> None:
+        """makers: the last cell's record for each name that an earlier screen saved."""
+        self._makers = dict(makers)
         self._log = log
         self._kernel = kernel
         self._lock = threading.Condition()
@@ -173,8 +177,25 @@ class NamespaceStore:
                     self._retained_files.append(file.name)
                 self._restored += made
                 self._missing.update(lost)
-            self._log_rows(RESTORED, [change_row(change, None) for change in changes])
+            self._log_restored([change_row(change, None) for change in changes])
             self._log_missing(lost)
+
+    def _log_restored(self, rows: list[records.Change]) -> None:
+        """Log restored names with the cells that made them, as far as they are known."""
+        unknown: list[records.Change] = []
+        made: dict[tuple[int, str | None, int | None], list[records.Change]] = {}
+        for row in rows:
+            maker = self._makers.get(row.name)
+            if maker is None or not maker.cell:
+                unknown.append(row)
+            else:
+                made.setdefault((maker.cell, maker.party, maker.guest), []).append(row)
+        self._log_rows(RESTORED, unknown)
+        for (cell, party, guest), own in made.items():
+            restored = Namespace(
+                changes=tuple(own), cell=cell, party=party, guest=guest, restored=True
+            )
+            emit(self._log, restored)
 
     def _log_missing(self, missing: Mapping[str, NotSaved]) -> None:
         rows = [
@@ -200,10 +221,13 @@ class NamespaceStore:
             self._pending, self._retained_files, self._missing = {}, [], {}
         self.schedule_write()
 
-    def names_made(self, names: Iterable[str]) -> None:
+    def names_made(self, record: Namespace) -> None:
+        """record: the changes by a cell."""
         with self._lock:
-            for name in names:
-                self._missing.pop(name, None)
+            for change in record.changes:
+                self._missing.pop(change.name, None)
+                if change.change != "perhaps":
+                    self._makers[change.name] = record
 
     def schedule_write(self) -> None:
         with self._lock:

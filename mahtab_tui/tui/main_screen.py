@@ -26,7 +26,7 @@ from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
-from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.namespace import PREVIEW_WIDTH, NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
@@ -139,14 +139,17 @@ LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursi
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 PROMPT_LETTER = "w"
 
-EXAMPLE = Content.assemble(
-    ("RECURSION\n\n", "$muted"),
+_CALL = Content.assemble(
     ("rlm(", "$foreground"),
     ('"question"', "$good"),
     (", text)", "$foreground"),
-    (" searches a long text; each call shows here", "$muted"),
+    (" searches a long text", "$muted"),
 )
+EXAMPLE = Content.assemble(("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted"))
 EXAMPLE_LINES = 5
+SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), _CALL)
+"""On a wide screen, where the namespace previews a variable."""
+SHORT_EXAMPLE_LINES = 2
 
 
 class Panes(Screen[None]):
@@ -371,7 +374,12 @@ class Panes(Screen[None]):
         default = None if self._search_tree is None else NAMESPACE_PERCENT
         percent = layout.namespace_height or default
         namespace.styles.height = f"{percent}%" if percent else "1fr"
-        tree.styles.height = "1fr" if percent else min(EXAMPLE_LINES, height // 4)
+        lines = EXAMPLE_LINES
+        if isinstance(tree, Static):
+            is_wide = width >= PREVIEW_WIDTH
+            tree.update(SHORT_EXAMPLE if is_wide else EXAMPLE)
+            lines = SHORT_EXAMPLE_LINES if is_wide else EXAMPLE_LINES
+        tree.styles.height = "1fr" if percent else min(lines, height // 4)
 
     def _fit_heights(self) -> None:
         """While code waits, put its answers right below it; below a drawer, leave room for the

@@ -45,6 +45,8 @@ class VariableRow(NamedTuple):
     record: Namespace
     number: int
     uncertain: bool
+    size: str = ""
+    """Of an array, a table or a text of at least a tenth of a megabyte: ``18.4 MB``."""
 
     @property
     def label(self) -> str:
@@ -78,7 +80,9 @@ class VariableRow(NamedTuple):
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
     type, summary = plain(change.type or ""), add_separators(plain(change.summary or ""))
     what, kind = change.change, change.kind or "data"
-    return VariableRow(change.name, type, summary, kind, what, record, number, what == "perhaps")
+    size = f"{change.size / 1_000_000:,.1f} MB" if change.size else ""
+    uncertain = what == "perhaps"
+    return VariableRow(change.name, type, summary, kind, what, record, number, uncertain, size)
 
 
 Sort = Literal["recency", "name", "type"]
@@ -92,6 +96,8 @@ PRIVATE = "⊘"
 
 _MEASURED_ROWS = 200
 _NAME, _TYPE, _LEAST = 20, 14, 15
+_SHORTEST_VALUE = 9
+"""Columns to which values are cut before the types are left out."""
 _VALUE, _FIELDS = 24, 16
 """Columns up to which values take precedence over types."""
 
@@ -99,6 +105,7 @@ _VALUE, _FIELDS = 24, 16
 class Columns(NamedTuple):
     name: int
     value: int
+    size: int
     type: int
     by: int
 
@@ -113,9 +120,13 @@ class Columns(NamedTuple):
         limits = ((row.value, _FIELDS if row.has_fields else _VALUE) for row in seen)
         value = max([5, *(min(cell_len(text), limit) for text, limit in limits)])
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
-        if room - name - by - kind < value:
+        if room - name - by - kind < min(value, _SHORTEST_VALUE):
             kind, room = 0, room + 1
-        return cls(name, max(4, room - name - kind - by), kind, by)
+        size = max((cell_len(row.size) for row in seen), default=0)
+        if room - name - by - kind - size - 1 < value:
+            size = 0
+        left = room - name - kind - by - (size + 1 if size else 0)
+        return cls(name, max(4, left), size, kind, by)
 
 
 class VariableRows:
@@ -127,7 +138,7 @@ class VariableRows:
         self._number = 0
         self._opens = opens
         self._layout: tuple[int, Palette] | None = None
-        self._columns = Columns(0, 0, 0, 0)
+        self._columns = Columns(0, 0, 0, 0, 0)
         self._sentence: list[str] = []
         self.shown: list[VariableRow] = []
         self.sort: Sort = "recency"
@@ -217,8 +228,10 @@ class VariableRows:
         quiet = palette.muted if row.change in ("restoring", "absent") else None
         spans: list[Span] = [
             (fit_text(mark + row.label, columns.name) + " ", quiet or BOLD),
-            (fit_text(row.value, columns.value) + " ", quiet or Style.null()),
+            (fit_text(self._value(row), columns.value) + " ", quiet or Style.null()),
         ]
+        if columns.size:
+            spans.append((f"{row.size:>{columns.size}} ", palette.muted))
         if columns.type:
             spans.append((fit_text(row.type, columns.type) + " ", palette.muted))
         by, is_user = fit_text(row.by, columns.by), row.record.party == "you"
@@ -228,6 +241,10 @@ class VariableRows:
         who, mark, rest = by.rpartition("?") if row.uncertain else (by, "", "")
         spans += [(who, style), (mark + rest, palette.muted)]
         return Row(spans)
+
+    def _value(self, row: VariableRow) -> str:
+        """Return the value, or the type of an object that does not describe itself."""
+        return row.value if row.value or self._columns.type else row.type
 
     def _why_empty(self) -> str:
         if self.filter and not self.hidden_count:
@@ -263,7 +280,7 @@ class VariableRows:
         return Row([(line, self._layout[1].muted)])
 
 
-_PREVIEW_WIDTH = 160
+PREVIEW_WIDTH = 140
 """Width of the screen from which the free part of the pane previews a variable."""
 _PREVIEW_LINES = 5
 """Fewest free lines for a preview."""
@@ -314,7 +331,7 @@ class NamespacePane(RowsView, can_focus=True):
         if port is None or not self.is_attached:
             return
         height = self.size.height - self.head - len(self.variables) - 2
-        if self.app.size.width < _PREVIEW_WIDTH or height < _PREVIEW_LINES:
+        if self.app.size.width < PREVIEW_WIDTH or height < _PREVIEW_LINES:
             self._show_preview(("", []))
         elif (row := self._row_at_cursor) is not None:
             name, width = row.name, self.width - 2

@@ -1,4 +1,4 @@
-"""Draws pictures as half blocks or by the terminal's own graphics."""
+"""Draws pictures as blocks or by the terminal's own graphics."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.color import Color
 from rich.console import RenderableType
-from rich.segment import Segment
-from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
 
+from mahtab_tui.tui.blocks import fit_blocks, merge_cells
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.tui.terminal_app import TerminalApp
     from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
+    from mahtab_tui.tui.theme import Palette
 
 HEAD = 262_144
 """Characters of base64 that hold the size of a picture."""
@@ -60,6 +59,8 @@ class Picture:
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors."""
+    chart_palette: Palette | None = None
+    """The colours of a figure that is drawn for the cells; None to draw the pixels."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture, with transparent parts in white. Raises Pillow's errors."""
@@ -69,6 +70,24 @@ class Picture:
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
         return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
+
+    def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
+        """Scale the picture to these pixels; the cells of a figure have other proportions, so that
+        some of them stay empty. Raises Pillow's errors."""
+        from PIL import Image
+
+        if self.chart_palette is None:
+            return self.scaled(width, height, resampling)
+        size = self.pixels().size
+        scale = min(width / size[0], height / size[1])
+        image = self.scaled(
+            max(1, round(size[0] * scale)), max(1, round(size[1] * scale)), resampling
+        )
+        ground = self.chart_palette.surface.bgcolor
+        colour = "black" if ground is None else ground.get_truecolor().hex
+        canvas = Image.new("RGB", (width, height), colour)
+        canvas.paste(image, (0, 0))
+        return canvas
 
 
 class PicturePart(NamedTuple):
@@ -86,6 +105,9 @@ class PicturePart(NamedTuple):
 class PictureWidget:
     def pictures(self) -> Iterable[PicturePart]:
         raise NotImplementedError
+
+    def fit_pictures(self) -> None:
+        """Lay out the pictures again, because it has become known what the terminal can draw."""
 
 
 def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
@@ -107,20 +129,21 @@ PAUSE = 0.001
 """Seconds between two rows, so that the thread that reads keys can run."""
 
 
-def half_blocks(picture: Picture) -> list[Strip]:
+def draw_blocks(picture: Picture) -> list[Strip]:
+    """Draw a picture in cells; a figure with its words. Call on a thread. Raises Pillow's errors."""
     from PIL.Image import Resampling
 
-    line = 3 * picture.columns
-    colours = picture.scaled(picture.columns, 2 * picture.rows, Resampling.BOX).tobytes()
+    if picture.chart_palette is not None:
+        from mahtab_tui.tui.charts import draw_chart, read_chart
+
+        chart = read_chart(picture.pixels())
+        if chart is not None:
+            return draw_chart(chart, picture.columns, picture.rows, picture.chart_palette)
+    size = 2 * picture.columns, 2 * picture.rows
     strips = []
-    for start in range(0, len(colours), 2 * line):
-        upper, lower = colours[start : start + line], colours[start + line : start + 2 * line]
-        cells = zip(*(each[n::3] for each in (upper, lower) for n in range(3)), strict=True)
-        segments = []
-        for (red, green, blue, *below), same in groupby(cells):
-            style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
-            segments.append(Segment("▀" * sum(1 for _ in same), style))
-        strips.append(Strip(segments, picture.columns))
+    image = picture.fitted(*size, Resampling.BOX)
+    for cells in fit_blocks(image.tobytes(), picture.columns, picture.rows):
+        strips.append(Strip(merge_cells(cells), picture.columns))
         time.sleep(PAUSE)
     return strips
 
@@ -157,7 +180,7 @@ class HalfBlockCache:
             return
         self._drawing = True
         store = partial(self._store, picture)
-        draw = partial(half_blocks, picture)
+        draw = partial(draw_blocks, picture)
         self._fetcher.ask("half blocks", draw, store, lambda _: store([]))
 
     def _store(self, picture: Picture, rows: list[Strip]) -> None:
@@ -292,6 +315,9 @@ class Overlay:
                 self._forget(terminal, key)
             self._drawn.clear()
             self._graphics = graphics
+            for widget in self._app.screen._compositor.visible_widgets:
+                if isinstance(widget, PictureWidget):
+                    self._app.call_later(widget.fit_pictures)
 
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""
@@ -363,7 +389,7 @@ def _encode_part(
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell
-    image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
+    image = picture.fitted(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
     if graphics.protocol == "kitty":
         return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))

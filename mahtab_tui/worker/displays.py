@@ -5,19 +5,33 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import islice
 from typing import Any, Callable, NamedTuple
 
+from .charts import chart_metadata
 from .control import Host
 from .objects import MISSING, class_dict, find_in_class, get_if_loaded, is_class
+from .pretty import pretty_repr
 from .stdlib import late_import
 from .text_tools import text_form
 
 _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 """matplotlib's backends that only write files, and whose figures we show."""
+
+
+_PLOT_PARTS = (
+    ("matplotlib.artist", "Artist"),
+    ("matplotlib.container", "Container"),
+    ("seaborn.axisgrid", "Grid"),
+)
+_PLOT_RESULT_DEPTH = 2
+_PLOT_RESULT_ITEMS = 10
+"""Levels and items up to which the results of plotting functions are recognised."""
 
 
 def choose_backend() -> None:
@@ -52,16 +66,49 @@ def _draws_on_no_screen() -> bool:
     return is_screenless and hasattr(pyplot, "get_fignums")
 
 
+def is_below_figure(value: object) -> bool:
+    """Return whether a value is what a plotting function returned, and its figure is shown at the
+    end of the cell."""
+    if not _draws_on_no_screen() or not sys.modules["matplotlib.pyplot"].get_fignums():
+        return False
+    return _is_plot_part(value)
+
+
+def _is_plot_part(value: Any, depth: int = 0) -> bool:
+    """Return whether a value is a part of a figure, or contains one: `hist` returns a tuple, `boxplot`
+    a dict of lists."""
+    if depth == 0 and _is_a(value, "matplotlib.figure", "Figure"):
+        return False  # it is shown itself
+    if any(_is_a(value, *plot_class) for plot_class in _PLOT_PARTS):
+        return True
+    if depth > _PLOT_RESULT_DEPTH:
+        return False
+    items: Any = ()
+    if type(value) in (list, tuple):
+        items = value
+    elif type(value) is dict:
+        items = value.values()
+    elif _is_a(value, "numpy", "ndarray") and value.dtype == object:
+        items = value.flat
+    return any(_is_plot_part(item, depth + 1) for item in islice(items, _PLOT_RESULT_ITEMS))
+
+
 def draw_png(figure: Any, side: int) -> bytes:
     file = io.BytesIO()
     dpi = min(figure.dpi, side / max(figure.get_size_inches()))
     colour = figure.get_facecolor()
-    figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", facecolor=colour)
+    metadata = chart_metadata(figure)
+    figure.savefig(
+        file, format="png", dpi=dpi, bbox_inches="tight", facecolor=colour, metadata=metadata
+    )
     return file.getvalue()
 
 
 LARGEST_PICTURE = 5_000_000
 LARGEST_TEXT = 300_000
+
+_MAX_NOTE_CHARS = 60
+"""Characters around a small table, such as its number of rows."""
 
 _SIDES = (3_000, 1_000)
 """Pixels of the longer side; the second if the file is too large."""
@@ -205,7 +252,7 @@ def make_display(value: object) -> Display:
         return Display("", "", text)
     mime, data = _rich_form(value)
     key = _remember(value) if mime == "text/html" else ""
-    return Display(mime, data, str.__str__(repr(value)) + "\n", key)
+    return Display(mime, data, pretty_repr(value) + "\n", key)
 
 
 def _rich_form(value: object) -> tuple[str, str]:
@@ -291,7 +338,45 @@ def _encode(mime: str, data: object) -> tuple[str, str] | None:
         return mime, base64.b64encode(picture).decode()
     if not isinstance(data, str) or len(data) > LARGEST_TEXT:
         return None
-    return None if mime == "text/html" and "<table" not in data else (mime, str.__str__(data))
+    text = str.__str__(data)
+    return None if mime == "text/html" and not is_essentially_table(text) else (mime, text)
+
+
+_NOT_A_TABLE = re.compile(
+    r"<(?:button|canvas|details|embed|form|iframe|img|input|object|pre|script|select|svg|textarea)\b",
+    re.IGNORECASE,
+)
+"""Elements of widgets, drawings, and texts with a layout of their own."""
+_HEADING = re.compile(r"<(?:h[1-6]|strong)\b", re.IGNORECASE)
+_TABLE_TAG = re.compile(r"<(/?)table\b", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"<style\b.*?(?:</style\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>?|\s+", re.IGNORECASE | re.DOTALL
+)
+
+
+def is_essentially_table(html: str) -> bool:
+    """Return whether HTML is one table, or several in a row, with no more than notes around
+    them."""
+    if _NOT_A_TABLE.search(html):
+        return False
+    outside: list[str] = []
+    end = 0
+    is_open = False
+    for tag in _TABLE_TAG.finditer(html):
+        is_end = bool(tag[1])
+        if is_end != is_open:  # a table in a table, which is a layout
+            return False
+        if not is_end:
+            outside.append(html[end : tag.start()])
+        is_open = not is_end
+        end = tag.end()
+    if not end:
+        return False
+    outside.append("" if is_open else html[end:])
+    around = "".join(outside)
+    notes_size = len(_MARKUP.sub("", around))
+    size = len(_MARKUP.sub("", html))
+    return not _HEADING.search(around) and 2 * notes_size <= max(size, 2 * _MAX_NOTE_CHARS)
 
 
 def _render_with_rich(value: object) -> str | None:

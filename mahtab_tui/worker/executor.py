@@ -295,8 +295,10 @@ class Executor:
         """Return the line that shows a value, and set `_` and `Out`."""
         if value is None:
             return ""
-        if type(value) in _PLAIN and text_form(value) is None:
-            text = str.__str__(repr(value)) + "\n"
+        if "matplotlib.pyplot" in sys.modules and own_module("displays").is_below_figure(value):
+            text = ""
+        elif type(value) in _PLAIN and text_form(value) is None:
+            text = own_module("pretty").pretty_repr(value) + "\n"
         else:
             displays = own_module("displays")
             shown = displays.make_display(value)

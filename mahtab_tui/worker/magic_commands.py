@@ -258,7 +258,7 @@ _INSTEAD = {
     "autosave": "the session is saved continuously",
     "colors": "the theme sets the colours (F10)",
     "config": "this is not IPython",
-    **dict.fromkeys(("gui", "matplotlib"), "figures are shown automatically"),
+    "gui": "figures are shown automatically",
     "pdb": "use %debug after an error",
     "precision": "numbers are shown as Python formats them",
     "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
@@ -266,6 +266,12 @@ _INSTEAD = {
     "unload_ext": "extensions are a feature of IPython",
     "xmode": "`f` on an error shows its frames with the source",
 }
+
+
+def _matplotlib(rest: str, caller: MagicContext) -> None:
+    """Say nothing about the backend of notebooks: its figures are shown as they are anyway."""
+    if rest.strip() not in ("", "inline"):
+        _explain("matplotlib", _INSTEAD["gui"], rest, caller)
 
 
 def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
@@ -598,18 +604,8 @@ LINE_COMMANDS: dict[str, Command] = {
     **{
         function.__name__[1:]: function
         for function in (
-            *(
-                _aimport,
-                _autoreload,
-                _cd,
-                _debug,
-                _dhist,
-                _env,
-                _history,
-                _load_ext,
-                _lsmagic,
-                _pip,
-            ),
+            *(_aimport, _autoreload, _cd, _debug, _dhist, _env, _history, _load_ext, _lsmagic),
+            *(_matplotlib, _pip),
             *(_pwd, _pylab, _run, _system, _who, _who_ls, _whos),
         )
     },

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .undo.history import UndoHistory
     from .undo.mutations import MutationDetector
 
-    Seen = tuple[int, type, int | None, str]
+    Seen = tuple[int, type, int | None, str, tuple[str, ...]]
 
 WIDTH = 60
 
@@ -43,6 +43,7 @@ PLAIN = Classes(
     *(list, tuple, set, frozenset, dict),
 )
 """Built-in classes whose `repr` only contains the objects inside them."""
+_TEXTS = Classes(str, bytes, bytearray)
 _BIG = 1 << 200
 
 
@@ -280,7 +281,43 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
         summary = own_module("inspection.children").fields(value)
-    return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
+    return {
+        "name": name,
+        "type": type_name(value),
+        "summary": summary,
+        "kind": kind,
+        "size": _large_size(value),
+    }
+
+
+LARGE_BYTES = 100_000
+
+
+def _large_size(value: Any) -> int:
+    """Return the bytes of an array, a table or a text, without running code of the user's classes; 0
+    for small and other objects."""
+    try:
+        size = _stored_bytes(value)
+    except Exception:  # a library's object in an inconsistent state
+        return 0
+    return size if size >= LARGE_BYTES else 0
+
+
+def _stored_bytes(value: Any) -> int:
+    cls = type(value)
+    if cls in _TEXTS:
+        return sys.getsizeof(value)
+    if cls is get_if_loaded("numpy", "ndarray"):
+        return int(value.nbytes)
+    if cls is get_if_loaded("pandas", "DataFrame") and all(map(is_own_index, value.axes)):
+        width = len(value.columns)
+        columns = [value.iloc[:, at] for at in range(width)] if width <= MAX_COLUMNS else []
+        return sum(int(column._values.nbytes) for column in columns if is_own_column(column))
+    if cls is get_if_loaded("pandas", "Series") and is_own_column(value):
+        return int(value._values.nbytes)
+    if cls is get_if_loaded("polars", "DataFrame"):
+        return int(value.estimated_size())
+    return 0
 
 
 def _is_of_library(cls: type) -> bool:
@@ -348,7 +385,10 @@ class NamespaceTracker:
             else:
                 continue
             variable = describe_variable(name, self._namespace.get(name))
-            result.append({"name": name, "change": change, "variable": variable})
+            columns = "" if old is None else _describe_columns(old[4], seen[4])
+            result.append(
+                {"name": name, "change": change, "variable": variable, "columns": columns}
+            )
         return result
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -370,9 +410,48 @@ class NamespaceTracker:
 
     def _take_snapshot(self) -> dict[str, Seen]:
         return {
-            name: (id(value), type(value), safe_length(value), _visible(value))
+            name: (
+                *(id(value), type(value), safe_length(value), _visible(value)),
+                _column_names(value),
+            )
             for name, value in self._items()
         }
+
+
+MAX_COLUMNS = 200
+"""Columns of a table whose names are compared."""
+NAMED_COLUMNS = 3
+
+
+def _column_names(value: Any) -> tuple[str, ...]:
+    """Return the names of a table's columns; empty for other objects, and if they are many."""
+    try:
+        if type(value) is get_if_loaded("pandas", "DataFrame"):
+            labels = value.columns
+            is_small = is_own_index(labels) and len(labels) <= MAX_COLUMNS
+            names = labels.tolist() if is_small else []
+        elif type(value) is get_if_loaded("polars", "DataFrame"):
+            names = value.columns if value.width <= MAX_COLUMNS else []
+        else:
+            return ()
+    except Exception:  # a library's object in an inconsistent state
+        return ()
+    return tuple(name for name in names if type(name) is str)
+
+
+def _describe_columns(before: tuple[str, ...], now: tuple[str, ...]) -> str:
+    """Describe the columns that came or went: ``+ column `z`, − columns `a`, `b` ``."""
+    if not before or not now:
+        return ""
+    parts = []
+    for sign, ones, others in (("+", now, before), ("−", before, now)):
+        names = [name for name in ones if name not in others]
+        if names:
+            word = "column" if len(names) == 1 else "columns"
+            quoted = ", ".join(f"`{one_line(name, 30)}`" for name in names[:NAMED_COLUMNS])
+            more = len(names) - NAMED_COLUMNS
+            parts.append(f"{sign} {word} {quoted}{f' and {more} more' if more > 0 else ''}")
+    return ", ".join(parts)
 
 
 def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:

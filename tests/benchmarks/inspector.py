@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.inspector.array import decode_picture
-from mahtab_tui.tui.pictures import Picture, half_blocks
+from mahtab_tui.tui.pictures import Picture, draw_blocks
 from tests.benchmarks.screen import bare_echo, echo_row, key_echo, our_terminal
 from tests.benchmarks.table import Row, timed
 from tests.integration.kernels import running
@@ -41,7 +41,7 @@ def rows() -> Iterator[Row]:
 
     def draw_picture() -> None:
         image = decode_picture(look.picture(_named("noise"))).image
-        half_blocks(Picture("noise", 100, 30, lambda: image))
+        draw_blocks(Picture("noise", 100, 30, lambda: image))
 
     with running(kernel) as cells:
         cells.text(_FRAME)

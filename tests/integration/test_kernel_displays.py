@@ -14,6 +14,7 @@ from PIL import Image
 
 from mahtab_tui.kernel.base import Display
 from mahtab_tui.kernel.cells import pictures, pieces
+from mahtab_tui.tui.charts import read_chart
 from tests.integration.kernels import Cells
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -30,6 +31,38 @@ def test_unshown_figure_ends_its_cell(cells: Cells) -> None:
     assert show(cells, "1") == []
     assert len(show(cells, "figure, axes = plt.subplots()\nfigure")) == 1
     assert len(show(cells, "figure")) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["plt.plot([1])", "plt.title('x')", "plt.hist([1, 2])", "plt.subplots(1, 2)[1]"]
+)
+def test_result_of_plotting_is_not_shown_below_its_figure(cells: Cells, line: str) -> None:
+    result = cells.run(f"import matplotlib.pyplot as plt\n{line}")
+    assert (len(result.displays), result.output) == (1, result.displays[0].text)
+    assert "matplotlib" in cells.text("axes = plt.Figure().subplots()\ntype(axes).__module__")
+    assert "Axes" in cells.text("axes"), "without a figure, it is a value as any other"
+
+
+def test_figure_carries_its_chart_and_is_unchanged(cells: Cells) -> None:
+    code = (
+        "import matplotlib.pyplot as plt\n"
+        "figure, axes = plt.subplots(figsize=(5, 3), layout='constrained')\n"
+        "axes.plot([0, 1], [5, 9], label='growth')\n"
+        "axes.set(title='Title', xlabel='time', ylabel='size')\n"
+        "axes.legend()\n"
+        "before = figure.dpi, tuple(figure.get_size_inches()), repr(figure.get_layout_engine())\n"
+        "figure"
+    )
+    (display,) = show(cells, code)
+    with Image.open(io.BytesIO(base64.b64decode(display.data))) as image:
+        chart = read_chart(image)
+    assert chart is not None
+    (panel,) = chart.panels
+    assert (panel.title, panel.x_label, panel.y_label) == ("Title", "time", "size")
+    assert [entry.label for entry in panel.legend] == ["growth"]
+    assert "5" in panel.y[0].label
+    now = "(figure.dpi, tuple(figure.get_size_inches()), repr(figure.get_layout_engine()))"
+    cells.expect(f"{now} == before, axes.get_legend().get_visible()", "(True, True)\n")
 
 
 @pytest.mark.parametrize("backend", ["", "Agg", "svg"])
@@ -94,6 +127,12 @@ def test_rich_output_is_coloured_text(cells: Cells) -> None:
         "def _repr_html_(self): raise ValueError",
         "def _repr_html_(self): return 5",
         "def _repr_html_(self): return '<b>no table</b>'",
+        "def _repr_html_(self): return '<table><tr><td>1</table><script>draw()</script>'",
+        "def _repr_html_(self): return '<div><svg></svg><table><tr><td>1</table></div>'",
+        "def _repr_html_(self): return '<table><tr><td><table><tr><td>1</table></table>'",
+        "def _repr_html_(self): return '<strong>Structure</strong><table><tr><td>1</table>'",
+        "def _repr_html_(self): return '<p>' + 'prose ' * 90 + '</p><table><tr><td>1</table>'",
+        "def _repr_html_(self): return '<input type=checkbox><table><tr><td>1</table>'",
         "def _repr_html_(self): return '<table>' + 'x' * 400_000",
         "def _repr_png_(self): return 'not base64!'",
         "def _repr_png_(self): return b'x' * 6_000_000",
@@ -363,10 +402,23 @@ def test_unknown_magic_error_lists_magics(cells: Cells) -> None:
     assert "magic_commands" not in output
 
 
+@pytest.mark.parametrize("line", ["%matplotlib inline", "%matplotlib"])
+def test_notebook_backend_prints_nothing(cells: Cells, line: str) -> None:
+    cells.expect(f"{line}\n1", "1\n")
+
+
+def test_values_fit_the_size_of_the_screen(cells: Cells) -> None:
+    code = "{'first': 'a' * 20, 'second': 'b' * 20}"
+    cells.kernel.set_size(40, 20)
+    cells.expect(code, f"{{'first': '{'a' * 20}',\n 'second': '{'b' * 20}'}}\n")
+    cells.kernel.set_size(100, 20)
+    assert cells.text(code).count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        "%matplotlib inline",
+        "%matplotlib qt",
         "%config InlineBackend.figure_format = 'retina'",
         "%store -r",
         "%xmode Verbose",

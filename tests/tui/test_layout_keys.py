@@ -58,9 +58,19 @@ async def test_focus_moves_off_a_hidden_pane(
     assert app.focused is app.query_one("#code")
 
 
-@pytest.mark.parametrize("size", [(110, 35), (200, 50)])
-async def test_example_occupies_five_rows_until_a_search_needs_more(
-    make_app: MakeApp, size: tuple[int, int]
+SHORT_EXAMPLE = 'RECURSION rlm("question", text) searches a long text'
+
+
+@pytest.mark.parametrize(
+    ("size", "height", "shown"),
+    [
+        ((110, 35), 5, f"{SHORT_EXAMPLE}; each call shows here"),
+        ((140, 35), 2, SHORT_EXAMPLE),
+        ((200, 50), 2, SHORT_EXAMPLE),
+    ],
+)
+async def test_example_occupies_few_rows_until_a_search_needs_more(
+    make_app: MakeApp, size: tuple[int, int], height: int, shown: str
 ) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
@@ -68,9 +78,8 @@ async def test_example_occupies_five_rows_until_a_search_needs_more(
         side = app.query_one("#side")
         example = app.query_one("#search-example", Static)
         assert example.region.bottom == side.region.bottom
-        assert example.region.height == 5
+        assert example.region.height == height
         words = " ".join(strip.text for strip in example.render_lines(example.size.region)).split()
-        shown = 'RECURSION rlm("question", text) searches a long text; each call shows here'
         assert " ".join(words) == shown
         app.panes.fold_searches(running())
         await until(pilot, lambda: any(pane.region for pane in app.query(SearchTreePane)))

@@ -16,7 +16,7 @@ from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
 from tests.tui.transcript_app import SIZE, PaneApp, cells, shown
 
-DRAW = pictures.half_blocks
+DRAW = pictures.draw_blocks
 
 
 class BlockedDrawing:
@@ -37,7 +37,7 @@ class BlockedDrawing:
 @pytest.fixture
 def drawing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockedDrawing]:
     drawing = BlockedDrawing()
-    monkeypatch.setattr(pictures, "half_blocks", drawing)
+    monkeypatch.setattr(pictures, "draw_blocks", drawing)
     yield drawing
     drawing.allowed.release(100)
 

@@ -30,9 +30,10 @@ from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
 from mahtab_tui.tui.pictures import HEAD as PICTURE_HEAD
-from mahtab_tui.tui.pictures import half_blocks, open_picture
+from mahtab_tui.tui.pictures import draw_blocks, open_picture
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import (
+    DEFAULT_SPACE,
     HIGHEST,
     OutputRows,
     grid_rows,
@@ -278,11 +279,11 @@ def test_picture_fits_its_space_and_the_screen(width: int, height: int, room: in
     "kind", ["PNG RGB", "PNG RGBA", "PNG P", "PNG 1", "PNG I;16", "JPEG RGB", "JPEG CMYK"]
 )
 def test_pictures_of_every_kind_are_half_blocks(kind: str) -> None:
-    rows = picture_rows(shown_picture(picture(160, 80, *kind.split())), 78)
+    rows = picture_rows(shown_picture(picture(160, 80, *kind.split())), 78, DEFAULT_SPACE, PALETTE)
     assert rows is not None
     assert [row.picture and row.picture[1] for row in rows] == list(range(5))
     assert rows[0].picture is not None
-    assert [strip.text for strip in half_blocks(rows[0].picture[0])] == ["▀" * 20] * 5
+    assert [strip.text for strip in draw_blocks(rows[0].picture[0])] == ["▀" * 20] * 5
 
 
 INVALID = {
@@ -320,7 +321,9 @@ def test_size_of_a_picture_is_read_from_its_header(
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n"]))
 def test_any_bytes_are_a_picture_or_their_text(data: bytes, beginning: bytes) -> None:
-    rows = picture_rows(shown_picture(base64.b64encode(beginning + data).decode()), 20)
+    rows = picture_rows(
+        shown_picture(base64.b64encode(beginning + data).decode()), 20, DEFAULT_SPACE, PALETTE
+    )
     assert rows is None or rows[0].picture is not None
 
 

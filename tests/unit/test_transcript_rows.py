@@ -81,7 +81,7 @@ def lines(rows: Rows) -> list[str]:
 
 
 def cell_rows(width: int, **about: Any) -> CellRows:
-    rows = CellRows(Cell(author="you", person=True, code="x", **about), width, PALETTE)
+    rows = CellRows(Cell(author="you", person=True, **{"code": "x", **about}), width, PALETTE)
     rows.update()
     return rows
 
@@ -272,10 +272,57 @@ def test_hostile_words_are_drawn_as_text(source: str) -> None:
         assert source in text
 
 
-def test_output_is_bounded_with_the_omitted_count() -> None:
-    rows = output_rows("x\n" * 5_000)
-    assert len(rows) == HEAD + TAIL + 1
-    assert rows[HEAD].text == "… 4,000 lines left out (Enter shows all) …"
+@pytest.mark.parametrize("count", [51, 900, 5_000])
+def test_long_output_folds_to_its_ends(count: int) -> None:
+    rows = lines(output_rows("".join(f"{number}\n" for number in range(count))))
+    assert rows[:20] == [str(number) for number in range(20)]
+    assert rows[20] == f"… {count - 30:,} lines (Enter shows all)"
+    assert rows[21:] == [str(number) for number in range(count - 10, count)]
+
+
+def test_output_of_a_page_is_not_folded() -> None:
+    assert len(output_rows("x\n" * 50)) == 50
+
+
+def test_long_value_folds_to_its_head() -> None:
+    text = ",\n ".join(f"'item {number}'" for number in range(300))
+    rows = lines(output_rows(f"[{text}]\n", kind="value"))
+    assert (len(rows), rows[0], rows[-1]) == (21, "['item 0',", "… 280 more (Enter shows all)")
+
+
+@pytest.mark.parametrize(
+    ("text", "coloured"),
+    [
+        ("{'a': 1}\n", "1"),
+        ("Account(owner='Ada',\n        balance=3)\n", "3"),
+        ("42\n", "42"),
+        ("shape: (3, 2)\n", ""),
+        ("[characters 0 to 10 of 20]\nfor 3 in text\n", ""),
+        ("0    1\n1    2\ndtype: int64\n", ""),
+    ],
+)
+def test_values_are_coloured_if_they_are_code(text: str, coloured: str) -> None:
+    rows = output_rows(text, kind="value")
+    spans = [span for row in rows for span in row.spans]
+    assert [text for text, style in spans if style == PALETTE.moon] == [coloured] * bool(coloured)
+
+
+def test_output_wraps_between_words_and_values_between_tokens() -> None:
+    assert lines(output_rows("one two three four\n", width=10)) == ["one two ", "three four"]
+    value = output_rows("[aaaa,bbbb,cccc]\n", width=11, kind="value")
+    assert lines(value) == ["[aaaa,bbbb,", "cccc]"]
+
+
+@pytest.mark.parametrize("lines_of_code", [50, 51, 300])
+def test_pasted_code_folds_once_it_has_run(lines_of_code: int) -> None:
+    code = "\n".join(f"x{number} = 1" for number in range(lines_of_code))
+    assert len(cell_rows(60, code=code)) == 1 + lines_of_code
+    rows = lines(cell_rows(60, code=code, number=1))
+    if lines_of_code == 50:
+        assert len(rows) == 51
+    else:
+        assert rows[-2:] == ["x19 = 1", f"… {lines_of_code - 20} lines"]
+    assert len(cell_rows(60, code=code, number=1, approval="waiting")) == 1 + lines_of_code
 
 
 def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
@@ -323,9 +370,9 @@ def test_chained_errors_are_labelled_with_their_link() -> None:
         assert errors == ["ValueError: second", "Hint: h", f"{lead} ValueError: first"]
 
 
-def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
+def test_a_traceback_is_wrapped_between_words() -> None:
     rows = output_rows("Hint: columns\ncolumns of df", width=10, kind="traceback")
-    assert lines(rows) == ["Hint: ", "columns", "columns of", " df"]
+    assert lines(rows) == ["Hint: ", "columns", "columns of ", "df"]
 
 
 def test_marked_entry_without_columns_is_drawn() -> None:

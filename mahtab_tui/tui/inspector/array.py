@@ -24,13 +24,15 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, ObjectPath, Plot
 from mahtab_tui.session.attachments import format_size
+from mahtab_tui.tui.charts import has_chart
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_view import TableView, bars
-from mahtab_tui.tui.pictures import Picture, PicturePart, PictureWidget, half_blocks
+from mahtab_tui.tui.pictures import Picture, PicturePart, PictureWidget, draw_blocks
 from mahtab_tui.tui.terminal_app import cell_size
+from mahtab_tui.tui.theme import get_palette
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -211,7 +213,12 @@ class PictureView(View, PictureWidget, can_focus=True):
         scale = min((width - 2) * across / image.width, height * down / image.height)
         columns = max(1, round(image.width * scale / across))
         lines = max(1, round(image.height * scale / down))
-        picture = Picture(object(), columns, lines, lambda: image)
+        palette = None
+        terminal = getattr(self.app, "terminal", None)
+        if has_chart(image) and (terminal is None or terminal.graphics is None):
+            columns, lines = width, height
+            palette = get_palette(self.app)
+        picture = Picture(object(), columns, lines, lambda: image, palette)
 
         def draw(rows: list[Strip]) -> None:
             self._picture, self._rows = picture, rows
@@ -220,7 +227,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         def fail(_: str) -> None:
             self.fail("The picture cannot be drawn.")
 
-        self.fetcher.ask("half blocks", partial(half_blocks, picture), draw, fail)
+        self.fetcher.ask("half blocks", partial(draw_blocks, picture), draw, fail)
 
     def action_open_outside(self) -> None:
         def opened(path: str) -> None:

@@ -15,6 +15,7 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.content import Content
 
+from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
@@ -27,6 +28,7 @@ from mahtab_tui.tui.rows.row import (
     add_separators,
     paragraph,
     shorten_line,
+    token_cuts,
 )
 from mahtab_tui.tui.theme import Palette
 
@@ -77,9 +79,9 @@ class CodeRows(list[Row]):
 def code_rows(
     lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
 ) -> Iterator[Row]:
-    """Draw code; long lines are wrapped between words, with a mark."""
+    """Draw code; long lines are wrapped between tokens, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
-        for row in paragraph(line, width, bar, WRAPPED):
+        for row in paragraph(line, width, bar, WRAPPED, token_cuts):
             spans, indent = row.spans, 0
             if row.soft:
                 spans, indent = [(WRAPPED, palette.muted), *spans[1:]], len(WRAPPED)
@@ -178,8 +180,13 @@ def describe_change(change: Change) -> str:
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
     after = _join_summary(kind, now, change.kind)
+    if change.columns:
+        after = f"{after}  {plain(change.columns)}"
+        now = f"{now}  {plain(change.columns)}"
     if not old_kind:
         return after
+    if kind == old_kind and (fields := changed_fields(was, now)):
+        return f"{kind}({fields})"
     before = _join_summary(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
     return f"{before} → {now if old_kind == kind else after}"
 

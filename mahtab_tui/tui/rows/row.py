@@ -109,27 +109,40 @@ def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
     return cuts
 
 
+_WORDS = re.compile(r"([^ ]+) *| +")
+_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
+"""A name or number with the punctuation after it."""
+
+
 def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
-    """Return where rows start that end between words."""
-    cuts, used, limit = [0], 0, first or width
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start)
-        end = len(text) if end < 0 else end
-        word = cell_len(text[start:end])
-        if used and used + word > limit:
+    """Return where rows start that end between words. first: the first row's width."""
+    return _cut_between(_WORDS, text, width, first)
+
+
+def token_cuts(text: str, width: int, first: int = 0) -> list[int]:
+    """Return where rows start that end between words of code, also where it has no spaces."""
+    return _cut_between(_TOKENS, text, width, first)
+
+
+def _cut_between(pieces: re.Pattern[str], text: str, width: int, first: int) -> list[int]:
+    limit = first or width
+    if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
+        return [0]
+    cuts = [0]
+    used = 0
+    for piece in pieces.finditer(text):
+        start, end = piece.span(1) if piece[1] else (piece.start(), piece.start())
+        word_width = cell_len(text[start:end])
+        if used and used + word_width > limit:
             cuts.append(start)
-            used, limit = 0, width
-        if word > limit:
+            used = 0
+            limit = width
+        if word_width > limit:
             inner = [start + cut for cut in hard_cuts(text[start:end], width, limit)][1:]
             cuts += inner
-            word = cell_len(text[(inner or [start])[-1] : end])
+            word_width = cell_len(text[(inner or [start])[-1] : end])
             limit = width if inner else limit
-        spaces = end
-        while spaces < len(text) and text[spaces] == " ":
-            spaces += 1
-        used += word + spaces - end
-        start = spaces
+        used += word_width + piece.end() - end
     return cuts
 
 

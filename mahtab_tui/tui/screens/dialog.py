@@ -157,7 +157,9 @@ class ActionMenu(Dialog[str | None]):
         """The letter that selected an action; if another letter follows, both are typed text."""
 
     def compose(self) -> ComposeResult:
-        keys = "Enter runs what is chosen · Esc closes · ↵ waits for Enter"
+        keys = "Enter runs what is chosen · Esc closes"
+        if any(command.confirm for command in self.commands):
+            keys += " · ↵ waits for Enter"
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
             yield self._options

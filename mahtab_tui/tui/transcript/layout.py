@@ -30,7 +30,14 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
-from mahtab_tui.tui.transcript.output import OutputRows, remark
+from mahtab_tui.tui.transcript.output import (
+    DEFAULT_SPACE,
+    FOLD_ABOVE_LINES,
+    FOLDED_HEAD_LINES,
+    OutputRows,
+    PictureSpace,
+    remark,
+)
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
@@ -220,22 +227,38 @@ ASK_HINT = "F2 asks the model"
 PATIENCE = 0.3
 
 
+def folded_code(code: str) -> str:
+    """Return the first lines of code that is too long for a cell that has run."""
+    lines = code.split("\n")
+    if len(lines) <= FOLD_ABOVE_LINES:
+        return code
+    return "\n".join(lines[:FOLDED_HEAD_LINES])
+
+
 class CellRows:
-    def __init__(self, cell: Cell, width: int, palette: Palette) -> None:
+    def __init__(
+        self, cell: Cell, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
+    ) -> None:
         self._cell = cell
+        self._space = space
         self._width = width
         self._palette = palette
         self._bar = palette.author_style(cell.person, cell.agent_index)
         self._code = CodeRows(width, palette, self._bar)
-        self._output = OutputRows(cell.output, width, palette)
+        self._output = OutputRows(cell.output, width, palette, space)
         self._late_output: OutputRows | None = None
         self._parts: list[Rows] = []
         self._height = 0
 
     def update(self) -> None:
         cell = self._cell
-        self._code.update(cell.code.strip("\n"))
+        code = cell.code.strip("\n")
+        folded = folded_code(code) if cell.number is not None and not cell.approval else code
+        self._code.update(folded)
         self._parts = [self._code]
+        if hidden := code.count("\n", len(folded)):
+            note = (f"… {hidden:,} lines", self._palette.muted)
+            self._parts += [[Row([note], self._bar, fill=self._palette.surface)]]
         blank = [Row()]
         if len(cell.output):
             self._output.update()
@@ -247,7 +270,9 @@ class CellRows:
             self._parts += [blank, list(self._changes())]
         if cell.late_output is not None:
             if self._late_output is None:
-                self._late_output = OutputRows(cell.late_output, self._width, self._palette)
+                self._late_output = OutputRows(
+                    cell.late_output, self._width, self._palette, self._space
+                )
             self._late_output.update()
             self._parts += [blank, [remark("later", self._palette)], self._late_output]
         self._height = 1 + sum(len(part) for part in self._parts)
@@ -259,7 +284,9 @@ class CellRows:
     def reading_start(self) -> int | None:
         if self._cell.late_output is not None or (row := self._output.reading_start) is None:
             return None
-        return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
+        # Below the header, the code and a blank row.
+        above = sum(len(part) for part in self._parts[: self._parts.index(self._output)])
+        return 1 + above + row
 
     def __getitem__(self, index: int) -> Row:
         if index == 0:  # created when drawn, because a running cell's time changes
@@ -348,7 +375,6 @@ def duration(seconds: float) -> str:
 
 _DIM = Style(dim=True)
 _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
-    Cell: CellRows,
     Words: WordsRows,
     NotebookWords: WordsRows,
     Question: question_rows,
@@ -372,8 +398,11 @@ COLLAPSED = 3
 
 
 class EntryRows:
-    def __init__(self, entry: Entry, width: int, palette: Palette) -> None:
+    def __init__(
+        self, entry: Entry, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
+    ) -> None:
         self._entry = entry
+        self._space = space
         self._width = width
         self._palette = palette
         self._version = -1
@@ -383,7 +412,9 @@ class EntryRows:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
-        if not isinstance(self._rows, CellRows | WordsRows):
+        if isinstance(self._entry, Cell) and not isinstance(self._rows, CellRows):
+            self._rows = CellRows(self._entry, self._width, self._palette, self._space)
+        elif not isinstance(self._rows, CellRows | WordsRows):
             self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
         if isinstance(self._rows, CellRows | WordsRows):
             self._rows.update()
@@ -428,7 +459,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
         return entry.gap + COLLAPSED
     if isinstance(entry, Cell):
         rows += min(LIMIT, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
-        rows += len(entry.output) + bool(len(entry.output))
+        rows += min(FOLD_ABOVE_LINES, len(entry.output)) + bool(len(entry.output))
         return rows + (0 if entry.late_output is None else len(entry.late_output) + 2)
     if isinstance(entry, Words):
         text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]

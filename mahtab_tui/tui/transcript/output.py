@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -24,9 +24,11 @@ from mahtab_tui.bus.output import (
 )
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
+from mahtab_tui.tui.charts import has_chart
 from mahtab_tui.tui.pictures import HEAD, Picture, open_picture
+from mahtab_tui.tui.rows.code import PYTHON, highlight
 from mahtab_tui.tui.rows.markdown import Markdown
-from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
@@ -138,6 +140,20 @@ VALUE = "value"
 """Key of a table's value in a style's `meta`."""
 
 WIDEST, HIGHEST = 100, 24
+LOWEST_CHART = 8
+
+
+class PictureSpace(NamedTuple):
+    """What the terminal has for pictures."""
+
+    height: int = HIGHEST
+    """Rows up to which a picture can be seen whole."""
+    draws_charts: bool = True
+    """Whether figures are drawn for the cells, because the terminal has no graphics."""
+
+
+DEFAULT_SPACE = PictureSpace()
+
 
 PIXELS_OF_A_CELL = 8
 """Minimum pixels of a cell, so that small pictures stay small."""
@@ -145,15 +161,25 @@ PIXELS_OF_A_CELL = 8
 LARGEST = 12_000_000
 
 
-def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
+def picture_rows(
+    shown: DisplayLine, width: int, space: PictureSpace, palette: Palette
+) -> list[Row] | None:
     if shown.unreadable:
         return None
     try:
-        size = open_picture(shown.data[:HEAD], LARGEST).size
+        head = open_picture(shown.data[:HEAD], LARGEST)
     except Exception:  # Pillow may raise anything for broken files
         return None
-    columns, rows = size_in_cells(*size, width)
-    picture = Picture(picture_key(shown), columns, rows, lambda: open_picture(shown.data, LARGEST))
+    is_chart = space.draws_charts and has_chart(head)
+    fit = chart_size_in_cells if is_chart else size_in_cells
+    columns, rows = fit(*head.size, width, space.height)
+    picture = Picture(
+        picture_key(shown),
+        columns,
+        rows,
+        lambda: open_picture(shown.data, LARGEST),
+        palette if is_chart else None,
+    )
     return [Row(picture=(picture, number), soft=number > 0) for number in range(rows)]
 
 
@@ -170,21 +196,33 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
     return bool(found)
 
 
-def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
+def size_in_cells(width: int, height: int, room: int, max_rows: int = HIGHEST) -> tuple[int, int]:
     """Return columns and rows; a cell is twice as high as wide."""
-    scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
+    highest = min(HIGHEST, max_rows)
+    scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * highest / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
+
+
+def chart_size_in_cells(
+    width: int, height: int, available_width: int, max_rows: int = HIGHEST
+) -> tuple[int, int]:
+    """Return columns and rows of a figure, which is drawn for them: it is as wide as possible."""
+    columns = max(1, min(available_width, WIDEST))
+    rows = round(columns * height / width / 2)
+    return columns, max(LOWEST_CHART, min(rows, HIGHEST, max_rows))
 
 
 MARKDOWN = 20_000
 
 
-def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
+def display_rows(
+    shown: DisplayLine, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
+) -> Sequence[Row] | None:
     rows: list[Row] | None = None
     opens = Style(meta={VALUE: shown.value}) if shown.value else Style()  # by a click
     match shown.mime:
         case "image/png" | "image/jpeg":
-            rows = picture_rows(shown, width)
+            rows = picture_rows(shown, width, space, palette)
         case "text/html" if (table := read_table(shown.data)) is not None:
             rows = [
                 row._replace(spans=[(text, style + opens) for text, style in row.spans])
@@ -229,8 +267,40 @@ def remark(text: str, palette: Palette) -> Row:
     return Row([(text, palette.muted)], palette.hairline)
 
 
+FOLD_ABOVE_LINES = 50
+"""Lines of printed text or of a value up to which all are drawn."""
+FOLDED_HEAD_LINES = 20
+FOLDED_TAIL_LINES = 10
+"""Last printed lines, which show how far a running cell is."""
+
+CODE = "code"
+"""The lead of a value's lines that are coloured as code."""
+_STARTS_CODE = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
+_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
+_ENDS_CODE = ("]", ")", "}", "'", '"', ">")
+
+
+def _is_code(lines: Sequence[OutputLine]) -> bool:
+    """Return whether the lines of a value are Python, as far as their two ends tell."""
+    first, last = lines[0].text, lines[-1].text
+    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(first[:100]):
+        return True
+    return _STARTS_CODE.match(first[:1_000]) is not None and last.endswith(_ENDS_CODE)
+
+
+_Lead = tuple[OutputLine, str]
+"""A line, and what introduces it."""
+
+
 class OutputRows:
-    def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
+    def __init__(
+        self,
+        output: OutputBuffer,
+        width: int,
+        palette: Palette,
+        space: PictureSpace = DEFAULT_SPACE,
+    ) -> None:
+        self._space = space
         self._output = output
         self._width = width
         self._palette = palette
@@ -238,26 +308,58 @@ class OutputRows:
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        ordered = error_first(list(self._output))
-        lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
+        lines: dict[_Lead, _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
+        for item in self._visible_lines():
+            if isinstance(item, Row):
+                rows.append(item)
+                continue
+            drawn = lines[item] = self._draw(*item)
+            rows += [(drawn, index) for index in range(len(drawn))]
+        self._lines = lines
+        self._rows = rows
+
+    def _draw(self, line: OutputLine, lead: str) -> _DrawnLine:
+        drawn = self._lines.get((line, lead))
+        if drawn is not None and drawn.state == line.state:
+            return drawn
+        if isinstance(line, DisplayLine):
+            display = display_rows(line, self._width, self._palette, self._space)
+            return DisplayRows(line.state, display or self._text_rows(line))
+        return LineRows(line, self._width, self._palette, lead)
+
+    def _visible_lines(self) -> Iterator[_Lead | Row]:
+        """Yield the lines to draw, with a remark in place of those that are folded."""
+        ordered = error_first(list(self._output))
         kinds = [line.kind for line, _ in ordered]
-        first = kinds.index("traceback") if "traceback" in kinds else len(kinds)
-        gap = min(len(self._output.head), first) if self._output.omitted else -1
-        for number, (line, lead) in enumerate(ordered):
-            known = self._lines.get((line, lead))
-            if known is None or known.state != line.state:
-                if isinstance(line, DisplayLine):
-                    drawn = display_rows(line, self._width, self._palette)
-                    known = DisplayRows(line.state, drawn or self._text_rows(line))
-                else:
-                    known = LineRows(line, self._width, self._palette, lead)
-            lines[line, lead] = known
-            if number == gap:
-                omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
-                rows.append(remark(omitted, self._palette))
-            rows += [(known, index) for index in range(len(known))]
-        self._lines, self._rows = lines, rows
+        first_error = kinds.index("traceback") if "traceback" in kinds else len(kinds)
+        gap = min(len(self._output.head), first_error) if self._output.omitted else -1
+        start = 0
+        for (kind, _), group in groupby(ordered, lambda item: (item[0].kind, item[1])):
+            leads = list(group)
+            omitted = self._output.omitted if start <= gap < start + len(leads) else 0
+            start += len(leads)
+            yield from self._fold(kind, leads, omitted, gap - start + len(leads))
+        if gap == start:
+            yield self._folded(f"{self._output.omitted:,} lines")
+
+    def _fold(self, kind: str, leads: list[_Lead], omitted: int, gap: int) -> Iterator[_Lead | Row]:
+        """gap: where lines were omitted, if any were."""
+        if kind == "value" and _is_code([line for line, _ in leads]):
+            leads = [(line, CODE) for line, _ in leads]
+        head = gap if omitted else len(leads)
+        tail = len(leads) - head
+        if kind in ("stdout", "value") and len(leads) + omitted > FOLD_ABOVE_LINES:
+            head = min(head, FOLDED_HEAD_LINES)
+            tail = 0 if kind == "value" else FOLDED_TAIL_LINES
+        tail = min(tail, len(leads) - head)
+        yield from leads[:head]
+        if hidden := len(leads) - head - tail + omitted:
+            yield self._folded(f"{hidden:,} {'more' if kind == 'value' else 'lines'}")
+        yield from leads[len(leads) - tail :]
+
+    def _folded(self, amount: str) -> Row:
+        return remark(f"… {amount} (Enter shows all)", self._palette)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -340,11 +442,10 @@ class LineRows:
         if line.cut:
             text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
         self._lead = lead
-        if lead != ERROR:
+        if lead not in (ERROR, CODE):
             text = lead + text
         self._text = text
-        is_hint = line.kind == "traceback" and text.startswith(_HINT)
-        self._cuts = (word_cuts if is_hint else hard_cuts)(plain(text), width)
+        self._cuts = (token_cuts if lead == CODE else word_cuts)(plain(text), width)
         self._rows: list[Row] | None = None
 
     def __len__(self) -> int:
@@ -361,11 +462,24 @@ class LineRows:
         if "\x1b" in self._text:
             return text_spans(styled(self._text), self._palette.text)
         text = plain(self._text)
+        if self._lead == CODE:
+            return value_spans(text, self._palette)
         if self._kind == "traceback":
             meta = {} if self._frame is None else {FRAME: self._frame}
             spans = _traceback_spans(text, self._palette, self._lead)
             return [(piece, style + Style(meta=meta)) for piece, style in spans]
         return [(text, self._palette.text)]
+
+
+_MORE = re.compile(r"… [\d,]+ more")
+
+
+def value_spans(text: str, palette: Palette) -> list[Span]:
+    """Colour a line of a value as code, and the number of its entries that are left out."""
+    (spans,) = highlight(PYTHON, text, palette)
+    for match in _MORE.finditer(text):
+        spans = style_range(spans, *match.span(), palette.muted)
+    return spans
 
 
 class DisplayRows(list[Row]):

@@ -33,12 +33,15 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
-from mahtab_tui.tui.transcript.output import mark_unreadable
+from mahtab_tui.tui.transcript.output import LOWEST_CHART, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
+
+ROWS_BESIDE_PICTURE = 13
+"""Rows of the screen for the header, a cell's code and changes, the editor and the footer."""
 
 _SHIFT = 32
 
@@ -251,6 +254,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         viewport = self.viewport
         if viewport.window is None:
             return
+        viewport.set_picture_space(self._picture_space())
         self._placing, greeting = True, viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
@@ -261,6 +265,15 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
+
+    def _picture_space(self) -> PictureSpace:
+        terminal = getattr(self.app, "terminal", None)
+        if terminal is not None and terminal.graphics is not None:
+            return PictureSpace(draws_charts=False)
+        return PictureSpace(max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE))
+
+    def fit_pictures(self) -> None:
+        self._update_scroll()
 
     def refresh_changed(self) -> None:
         super().refresh_changed()

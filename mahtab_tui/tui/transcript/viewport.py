@@ -16,6 +16,7 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
+from mahtab_tui.tui.transcript.output import DEFAULT_SPACE, PictureSpace
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
@@ -64,7 +65,14 @@ class RowPosition(NamedTuple):
 
 
 class Window:
-    def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        width: int,
+        palette: Palette,
+        space: PictureSpace = DEFAULT_SPACE,
+    ) -> None:
+        self.space = space
         self._entries = entries
         self.width = width
         self.palette = palette
@@ -102,7 +110,7 @@ class Window:
         """Lay out an entry, which makes its height exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
-            drawn = EntryRows(self._entries[position], self.width, self.palette)
+            drawn = EntryRows(self._entries[position], self.width, self.palette, self.space)
             if len(self._drawn) >= CACHED:
                 del self._drawn[next(iter(self._drawn))]
         self._drawn[position] = drawn
@@ -162,6 +170,7 @@ class Viewport:
         self.following = True
         self.greeting_rows: list[Row] = []
         self.height = 0
+        self.picture_space = DEFAULT_SPACE
         self._read_entry: Entry | None = None
         self._seen = 0
         """Entries when the user scrolled up."""
@@ -184,7 +193,7 @@ class Viewport:
         """Lay out, keeping the top line."""
         columns = text_columns(width)
         if self.window is None:
-            self.window = Window(self.transcript.entries, columns, palette)
+            self.window = Window(self.transcript.entries, columns, palette, self.picture_space)
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
@@ -192,6 +201,13 @@ class Viewport:
                 self.window.redraw(columns, palette)
             else:
                 self.top = self.window.redraw_from(self.top, columns, palette)
+
+    def set_picture_space(self, space: PictureSpace) -> None:
+        """Draw pictures for another terminal from now on."""
+        self.picture_space = space
+        if self.window is not None and self.window.space != space:
+            self.window.space = space
+            self.window.redraw(self.window.width, self.window.palette)
 
     @property
     def head(self) -> int:
