@@ -59,6 +59,7 @@ SECONDS = 1.0
 ALL_SECONDS = 2.0
 
 _LINE_WIDTH = 240
+_TABLE_LINE_WIDTH = 600
 _MOST_ITEMS = 12
 _MOST_NAMES = 30
 _DICT_WIDTH = 120
@@ -88,7 +89,11 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
 
 
 def describe_value(name: str, value: Any, limit: int) -> str:
-    lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
+    table = describe_table(name, value, limit) if variable_kind(value) == "data" else None
+    if table is None:
+        lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
+    else:
+        lines = [one_line(line, _TABLE_LINE_WIDTH) for line in table]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
     shown, room = [], limit - len("...")
@@ -109,9 +114,6 @@ def _lines(name: str, value: Any) -> list[str]:
     if is_module(value):
         known = own_dict(value).get("__name__")
         return [f"{name}: module {known if type(known) is str else ''} {summary(value)}".rstrip()]
-    table = describe_table(name, value)
-    if table is not None:
-        return table
     if text_class(value) is str:
         return _text_lines(name, value)
     if text_class(value) in (bytes, bytearray):
