@@ -8,7 +8,7 @@ import types
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Callable
 
 from .completion.signatures import doc_line, find_source, format_signature, get_docstring
 from .inspection.children import (
@@ -30,6 +30,7 @@ from .objects import (
     MISSING,
     SCALARS,
     Classes,
+    address_of,
     attributes,
     class_module,
     is_class,
@@ -86,6 +87,32 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
         except Exception:  # a library's object in an unforeseen state, or too slow
             continue
     return found
+
+
+class Describer:
+    """Describes variables like `describe`, and keeps the descriptions until a cell has run."""
+
+    def __init__(self, namespace: dict[str, Any], version: Callable[[], int | None]) -> None:
+        """version: returns a number that every cell increases; None while one runs."""
+        self._namespace = namespace
+        self._read_version = version
+        self._version: int | None = None
+        self._descriptions: dict[tuple[str, int, int], str] = {}
+        """By name, limit and the address of the object."""
+
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        version = self._read_version()
+        if version is None:
+            return describe(self._namespace, names, limit)
+        if version != self._version:
+            self._version, self._descriptions = version, {}
+        kept = self._descriptions
+        keys = {name: (name, limit, address_of(self._namespace.get(name))) for name in names}
+        new = describe(self._namespace, [name for name in names if keys[name] not in kept], limit)
+        if self._read_version() == version:
+            kept.update({keys[name]: text for name, text in new.items()})
+        known = {name: kept[key] for name, key in keys.items() if key in kept}
+        return {name: text for name in names if (text := new.get(name) or known.get(name))}
 
 
 def describe_value(name: str, value: Any, limit: int) -> str:
