@@ -237,7 +237,10 @@ class Author(NamedTuple):
 
 class _Origin(NamedTuple):
     author: Author | None = None
+    """Of the last change."""
     variable: Variable | None = None
+    maker: str = ""
+    """Who made the name, whoever has changed it since; empty if unknown."""
 
 
 class Provenance:
@@ -249,11 +252,12 @@ class Provenance:
         for change in changes:
             before = self._origins.get(change.name, _Origin())
             author: Author | None = Author(party, cell, change.change == "perhaps")
+            maker = party if change.change == "added" else before.maker
             if change.change == "deleted":
-                author = None
+                author, maker = None, ""
             elif change.change == "perhaps" and before.author is not None:
                 author = before.author._replace(perhaps=True)
-            after = _Origin(author, change.variable)
+            after = _Origin(author, change.variable, maker)
             if after != before:
                 self._origins[change.name] = after
                 self._replaced.append((cell, change.name, before))
@@ -270,6 +274,10 @@ class Provenance:
 
     def author(self, name: str) -> Author | None:
         return self._origins.get(name, _Origin()).author
+
+    def is_made_by(self, name: str, party: str) -> bool:
+        """Return whether a party made a name, or nobody else is known to have made it."""
+        return self._origins.get(name, _Origin()).maker in (party, "")
 
     def described(self, name: str) -> Variable | None:
         return self._origins.get(name, _Origin()).variable

@@ -103,10 +103,10 @@ _COMMON_WORDS = frozenset(
     " value values was were what when where which who why will with without word words you your".split()
 )
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
-_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|  \[|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
 _ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
-_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
+_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |  \[|$))", re.MULTILINE)
 
 
 class ChatDemo(ScriptedChatModel):

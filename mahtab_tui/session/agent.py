@@ -48,9 +48,9 @@ from mahtab_tui.llm.prompts import (
     undone_note,
 )
 from mahtab_tui.session.attachments import render_attachment
-from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.cells import YOU, name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.descriptions import VariableDescriptions
 from mahtab_tui.session.info import Permission, ask_approval
-from mahtab_tui.session.variables import describe_changes, describe_for_model
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ class SessionAgent:
         self._parts = parts
         self._kernel = parts.kernel
         self._private = parts.private
+        self._descriptions = VariableDescriptions(
+            parts.kernel, parts.private, lambda name: parts.cells.provenance.is_made_by(name, YOU)
+        )
+        parts.log.addHandler(self._descriptions)
         self.log = parts.log
         self.info = parts.info
         self.secrets = parts.secrets
@@ -294,9 +298,9 @@ class SessionAgent:
         note = "" if code == request.code else edited_note(request.block)
         variables = ""
         if not (ended or undone):
-            kernel, printed = self._kernel, bool(result.output.strip())
+            printed = bool(result.output.strip())
             with suppress(KernelError):
-                variables = describe_changes(kernel, self._private, result.changes, printed=printed)
+                variables = self._descriptions.for_changes(result.changes, printed=printed)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -467,8 +471,7 @@ class SessionAgent:
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
         prompt = self._parts.prompt
         attached = self._attached.pop(turn, "")
-        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
-        variables = describe_for_model(self._kernel, self._private, question, recent, known)
+        variables = self.describe_variables(question, known)
         self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
         sections = render_context(prompt.get_context(), attached)
         prompt.clear()
@@ -482,10 +485,15 @@ class SessionAgent:
             question,
             turn,
             context=make_encodable(sections),
-            variables={name: make_encodable(text) for name, text in variables.items()},
+            variables=variables,
             instruction=COMPUTE if about_data else "",
             private=frozenset(self.hidden.private),
         )
+
+    def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
+        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
+        texts = self._descriptions.for_question(question, recent, conversation)
+        return {name: make_encodable(text) for name, text in texts.items()}
 
     def surroundings(self) -> str:
         info = self._kernel.info()

@@ -68,6 +68,8 @@ _TEXT_WIDTH = 100
 _BYTES_SHOWN = 20
 _LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
+_DRAWING_PACKAGES = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
+"""Attributes of their objects say nothing about what is drawn."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -262,8 +264,11 @@ def _instance_lines(name: str, value: Any) -> list[str]:
     stored = list(stored_fields(value))
     module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
+    title = f"{name}: {where}{type_name(value)} object"
+    if module.partition(".")[0] in _DRAWING_PACKAGES:
+        return [title]
     return [
-        f"{name}: {where}{type_name(value)} object",
+        title,
         *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_MOST_ITEMS]),
         *_names_line("more attributes", [label for label, _ in stored[_MOST_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
