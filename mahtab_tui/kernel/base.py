@@ -331,6 +331,20 @@ class KernelInfo:
         return os.getcwd() if self.host else self.cwd
 
 
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    name: str
+    size: int | None
+    """In bytes; None for a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderListing:
+    entries: tuple[FolderEntry, ...]
+    """The first ones by name, without hidden ones."""
+    total: int
+
+
 class HostFunction(NamedTuple):
     """A function in every namespace that calls `KernelHost.call`."""
 
@@ -430,6 +444,8 @@ class Operations:
     saved_before = Operation(tuple[Any, ...], ALL)
     change_directory = Operation(str)
     installed = Operation(bool)
+    packages = Operation(dict[str, str])
+    list_folder = Operation(FolderListing)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
     inspect = Operation(Detail, "name", timeout=10.0)
@@ -559,6 +575,14 @@ class Kernel(Protocol):
         runs."""
         timeout = LOAD_TIMEOUT if load else None
         return self._ask(Operations.installed, timeout, module=module, load=load)
+
+    def packages(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the versions of those packages that are installed, from their metadata."""
+        return self._ask(Operations.packages, names=list(names))
+
+    def list_folder(self, limit: int) -> FolderListing:
+        """Return the first entries of the working directory."""
+        return self._ask(Operations.list_folder, limit=limit)
 
     def set_size(self, columns: int, lines: int) -> None:
         return

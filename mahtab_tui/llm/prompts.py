@@ -121,6 +121,18 @@ Answer only with one JSON object:
 """
 
 VARIABLES, QUESTION = "Variables in the session:", "Question:"
+PACKAGES = tuple(
+    "numpy pandas polars pyarrow duckdb scipy scikit-learn statsmodels xgboost lightgbm torch tensorflow jax matplotlib seaborn plotly altair"
+    " openpyxl networkx sympy sqlalchemy requests".split()
+)
+"""Packages that code about data may use."""
+_EXPECTED_PACKAGES = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib")
+"""Packages that models use without asking."""
+_MAX_PACKAGES = 16
+_FILE_WORDS = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|csv|tsv|json|jsonl|parquet|xlsx?|excel|sqlite|txt|logs?)\b|\w\.[a-z]\w{1,6}\b",
+    re.IGNORECASE,
+)
 USERS, CHANGED, MAYBE_CHANGED = "the user's", "changed", "perhaps changed"
 """Marks of a variable."""
 MODULES, OTHERS = "Imported modules", "Not made by the user"
@@ -134,6 +146,7 @@ _SECTIONS = (
     "loaded-skills",
     "mcp-servers",
     "earlier-conversation",
+    "working-folder",
     "recent-activity",
     "attachments",
 )
@@ -368,27 +381,51 @@ def join_variables(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{text}\n" if "\n" in text else text for text in texts.values()).strip()
 
 
-def render_context(activity: str, attachments: str = "") -> str:
-    sections = {"recent-activity": activity, "attachments": attachments}
+def render_context(activity: str, attachments: str = "", folder: str = "") -> str:
+    """folder: names and sizes of the files in the working directory."""
+    sections = {
+        "working-folder": escape_section(folder),
+        "recent-activity": activity,
+        "attachments": attachments,
+    }
     return "\n\n".join(
         _element(name, escape_tags(text, *_SECTIONS)) for name, text in sections.items() if text
     )
 
 
-def render_surroundings(folder: str, python: str, executable: str, host: str = "") -> str:
+def render_surroundings(
+    folder: str,
+    python: str,
+    executable: str,
+    host: str = "",
+    packages: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Format where and when code runs. host: the other machine where it runs; empty for this
-    one."""
+    one. packages: versions of the installed ones among `PACKAGES`; empty if unknown."""
     system = platform.uname()
-    platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
+    words = [f"Date: {date.today():%A, %Y-%m-%d}."]
+    if python:
+        where = "" if host else f" on {system.system}, {system.machine}"
+        words.append(f"Python {python} ({executable}){where}.")
+    if packages:
+        words.append(_package_words(packages))
+    lines = [f"Working directory: {folder}", " ".join(words)]
     if host:
-        platform_line = f"Code runs on another machine, {host}. search_code, read_file and files that the person attaches are of the person's machine."
-    lines = [
-        f"Working directory: {folder}",
-        f"Python: {python} ({executable})" if python else "",
-        platform_line,
-        f"Date: {date.today():%A, %Y-%m-%d}",
-    ]
-    return "\n".join(_one_line(line) for line in lines if line)
+        lines.append(
+            f"Code runs on another machine, {host}. search_code, read_file and files that the person attaches are of the person's machine."
+        )
+    return "\n".join(map(_one_line, lines))
+
+
+def _package_words(packages: Mapping[str, str]) -> str:
+    installed = [f"{name} {version}" for name, version in packages.items()]
+    missing = [name for name in _EXPECTED_PACKAGES if name not in packages]
+    words = f"Installed: {', '.join(installed[:_MAX_PACKAGES])}"
+    return f"{words}; not: {', '.join(missing)}." if missing else f"{words}."
+
+
+def asks_about_files(question: str) -> bool:
+    return _FILE_WORDS.search(question[:_LONG_QUESTION]) is not None
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:

@@ -41,13 +41,15 @@ from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
+    PACKAGES,
     PLANNING,
+    asks_about_files,
     edited_note,
     render_context,
     render_surroundings,
     undone_note,
 )
-from mahtab_tui.session.attachments import render_attachment
+from mahtab_tui.session.attachments import render_attachment, render_folder
 from mahtab_tui.session.cells import YOU, name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.descriptions import VariableDescriptions
 from mahtab_tui.session.info import Permission, ask_approval
@@ -64,6 +66,8 @@ _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stop
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
+_MAX_FILES = 40
+"""Entries of the working directory that are listed."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
 """Maximum characters of descriptions in which words of a question are searched."""
@@ -113,6 +117,8 @@ class SessionAgent:
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
+        self._packages: dict[str, str] = {}
+        """Versions of the kernel's packages, as of the newest question."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
@@ -473,7 +479,8 @@ class SessionAgent:
         attached = self._attached.pop(turn, "")
         variables = self.describe_variables(question, known)
         self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
-        sections = render_context(prompt.get_context(), attached)
+        folder = self._look_around(question)
+        sections = render_context(prompt.get_context(), attached, folder)
         prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
@@ -497,7 +504,17 @@ class SessionAgent:
 
     def surroundings(self) -> str:
         info = self._kernel.info()
-        return render_surroundings(info.cwd, info.python, info.executable, info.host)
+        return render_surroundings(
+            info.cwd, info.python, info.executable, info.host, self._packages
+        )
+
+    def _look_around(self, question: str) -> str:
+        """Return the files in the working directory, if they are asked about. Waits."""
+        with suppress(KernelError):
+            self._packages = self._kernel.packages(PACKAGES)
+            if asks_about_files(question):
+                return render_folder(self._kernel.list_folder(_MAX_FILES))
+        return ""
 
     @property
     def folder(self) -> str:

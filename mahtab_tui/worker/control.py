@@ -313,6 +313,8 @@ class Responder:
             "explain": self._caller("completion.complete", "explain_at", "code", "cursor"),
             "private_use": self._caller("private_use", "private_use", "names", "codes"),
             "installed": _is_installed,
+            "packages": lambda frame: own_module("folder").installed_packages(frame["names"]),
+            "list_folder": lambda frame: own_module("folder").list_folder(frame["limit"]),
         }
         """On threads, because they may run user code or access a slow disk."""
         self._answers = {**answers, "change_directory": _change_directory}
