@@ -123,7 +123,7 @@ Answer only with one JSON object:
 VARIABLES, QUESTION = "Variables in the session:", "Question:"
 PACKAGES = tuple(
     "numpy pandas polars pyarrow duckdb scipy scikit-learn statsmodels xgboost lightgbm torch tensorflow jax matplotlib seaborn plotly altair"
-    " openpyxl networkx sympy sqlalchemy requests".split()
+    " openpyxl networkx sympy".split()
 )
 """Packages that code about data may use."""
 _EXPECTED_PACKAGES = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib")
@@ -351,9 +351,9 @@ def _group_line(title: str, variables: Sequence[Variable]) -> str:
     words: list[str] = []
     remaining_chars = _GROUP_ROOM
     for variable in variables:
-        kind = "" if variable.kind == "module" else f": {variable.type}"
         value = f" = {variable.summary}" if variable.summary else ""
-        word = _one_line(f"{variable.name}{kind}{value}")
+        about = "" if variable.kind == "module" else f": {variable.type}{value}"
+        word = _one_line(f"{variable.name}{about}")
         remaining_chars -= len(word) + 2
         if remaining_chars < 0:
             words.append(f"… and {len(variables) - len(words):,} more")
@@ -396,17 +396,15 @@ def render_context(activity: str, attachments: str = "", folder: str = "") -> st
 def render_surroundings(
     folder: str,
     python: str,
-    executable: str,
     host: str = "",
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Format where and when code runs. host: the other machine where it runs; empty for this
     one. packages: versions of the installed ones among `PACKAGES`; empty if unknown."""
-    system = platform.uname()
     words = [f"Date: {date.today():%A, %Y-%m-%d}."]
     if python:
-        where = "" if host else f" on {system.system}, {system.machine}"
-        words.append(f"Python {python} ({executable}){where}.")
+        where = "" if host else f" on {platform.system()}"
+        words.append(f"Python {python}{where}.")
     if packages:
         words.append(_package_words(packages))
     lines = [f"Working directory: {folder}", " ".join(words)]
@@ -418,7 +416,7 @@ def render_surroundings(
 
 
 def _package_words(packages: Mapping[str, str]) -> str:
-    installed = [f"{name} {version}" for name, version in packages.items()]
+    installed = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in packages.items()]
     missing = [name for name in _EXPECTED_PACKAGES if name not in packages]
     words = f"Installed: {', '.join(installed[:_MAX_PACKAGES])}"
     return f"{words}; not: {', '.join(missing)}." if missing else f"{words}."

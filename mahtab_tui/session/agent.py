@@ -504,9 +504,7 @@ class SessionAgent:
 
     def surroundings(self) -> str:
         info = self._kernel.info()
-        return render_surroundings(
-            info.cwd, info.python, info.executable, info.host, self._packages
-        )
+        return render_surroundings(info.cwd, info.python, info.host, self._packages)
 
     def _look_around(self, question: str) -> str:
         """Return the files in the working directory, if they are asked about. Waits."""

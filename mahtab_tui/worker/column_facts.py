@@ -34,6 +34,7 @@ _TEXTS_PER_PART = 20_000
 _MAX_TEXT_LENGTH = 200
 """Longer texts, on average, are not counted: comparing them takes too long."""
 _VALUE_WIDTH = 24
+_COMMONEST_WIDTH = 70
 _MAX_COMPARED_NUMBERS = 100_000
 """Rows of a column of whole numbers whose repetitions are counted."""
 _KEY_SHARE = 0.9
@@ -46,7 +47,8 @@ _MAX_MATCHED_LENGTH = 40
 _MAX_KINDS = 3
 _MAX_CATEGORIES = 100_000
 _MAX_BITS = 200
-_NUMBER_WIDTH = 12
+_INT_WIDTH, _FLOAT_WIDTH = 20, 8
+"""Characters of a number that is written exactly."""
 _MIDNIGHT = " 00:00:00"
 _TEXT = address_of(str)
 _NUMBERS = frozenset(map(address_of, (int, float)))
@@ -61,9 +63,14 @@ _ARROW_KINDS = {
     "is_boolean": "bool",
 }
 _NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%?\s*")
-_DATE = re.compile(r"\s*(?:\d{4}-\d\d?-\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*")
+_DATE = re.compile(
+    r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*"
+)
+_SORTED_DATE = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[T ][\d:.+Z-]+)?")
+"""A date whose order as text is that in time."""
 _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_UNIT = {"D": 86_400, "h": 3_600, "m": 60}
+_DATES = "dates as text"
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -116,8 +123,7 @@ class ColumnReader:
             counts = {True: self._trues, False: facts.present - self._trues}
             return _with_counts(facts, Counter({key: n for key, n in counts.items() if n}))
         if self._texts:
-            note = facts.note or _text_note(self._texts)
-            return _with_counts(facts, self._texts)._replace(note=note)
+            return _text_facts(facts, self._texts)
         return facts
 
     def _extend(self, low: Any, high: Any) -> None:
@@ -135,6 +141,15 @@ class ColumnReader:
 
     def _write(self, value: Any) -> str:
         return number_text(value)
+
+
+def _text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
+    note = facts.note or _text_note(texts)
+    facts = _with_counts(facts, texts)._replace(note=note)
+    if note != _DATES or not all(map(_SORTED_DATE.fullmatch, texts)):
+        return facts
+    low, high = literal(min(texts), _VALUE_WIDTH), literal(max(texts), _VALUE_WIDTH)
+    return facts._replace(low=low, high=high, counts=())
 
 
 def _with_counts(facts: ColumnFacts, counts: Counter[Any]) -> ColumnFacts:
@@ -310,9 +325,9 @@ class _ObjectReader(ColumnReader):
 
     def _kind_words(self) -> str:
         pairs = self._kinds.most_common()
-        words = [f"{self._kind_names[kind]} ×{count:,}" for kind, count in pairs[:_MAX_KINDS]]
+        words = [f"{count:,} {self._kind_names[kind]}" for kind, count in pairs[:_MAX_KINDS]]
         others = sum(count for _, count in pairs[_MAX_KINDS:])
-        return ", ".join([*words, *([f"others ×{others:,}"] if others else [])])
+        return ", ".join([*words, *([f"{others:,} others"] if others else [])])
 
 
 class _CategoryReader(ColumnReader):
@@ -535,13 +550,18 @@ def _values_text(facts: ColumnFacts, distinct: int, max_values: int, width: int)
     differ = "all different" if is_key else f"{distinct:,} different"
     if not facts.counts or not max_values:
         return differ
-    values = [text if is_key else f"{text} ×{count:,}" for text, count in facts.counts]
-    if distinct <= max_values and len(", ".join(values)) <= width:
-        return f"values: {', '.join(values)}"
+    is_listed = distinct <= max_values
+    repetitions = facts.counts[0][1] if is_listed and distinct > 1 else 0
+    if any(count != repetitions for _, count in facts.counts):
+        repetitions = 0
+    values = [text if repetitions else f"{text} {count}" for text, count in facts.counts]
+    if is_listed and len(", ".join(values)) <= width:
+        each = f" ({repetitions:,} each)" if repetitions > 1 else ""
+        return f"values{each}: {', '.join(values)}"
     if is_key:
         return differ
     sizes = accumulate(len(value) + 2 for value in values[:COMMONEST_VALUES])
-    listed = values[: max(1, sum(size <= width for size in sizes))]
+    listed = values[: max(1, sum(size <= min(width, _COMMONEST_WIDTH) for size in sizes))]
     return f"{differ}, most often {', '.join(listed)}"
 
 
@@ -552,7 +572,8 @@ def number_text(value: Any) -> str:
         return ""
     text = str(value)
     text = text[:-2] if text.endswith(".0") else text
-    return text if len(text) <= _NUMBER_WIDTH else f"~{float(value):.6g}"
+    width = _FLOAT_WIDTH if "." in text or "e" in text else _INT_WIDTH
+    return text if len(text) <= width else f"~{float(value):.5g}"
 
 
 def moment_text(ticks: int, unit: str, zone: str = "") -> str:
@@ -575,16 +596,16 @@ def moment_text(ticks: int, unit: str, zone: str = "") -> str:
 
 def _text_note(texts: Counter[str]) -> str:
     """Say if texts are written numbers or dates; empty if at least half are not."""
-    for pattern, what in ((_NUMBER, "numbers"), (_DATE, "dates")):
+    for pattern, what in ((_NUMBER, "numbers as text"), (_DATE, _DATES)):
         sample = list(islice(texts, _PATTERN_SAMPLE))
         if 2 * sum(_matches(pattern, text) for text in sample) <= len(sample):
             continue
         if len(texts) > _MAX_MATCHED_TEXTS:
-            return f"the first {len(sample)} are mostly {what} as text"
+            return f"the first {len(sample)} are mostly {what}"
         matched = sum(count for text, count in texts.items() if _matches(pattern, text))
         others = sum(texts.values()) - matched
         if matched > others:
-            return f"{what} as text{f', except {others:,}' if others else ''}"
+            return f"{what}, except {others:,}" if others else what
     return ""
 
 

@@ -40,14 +40,14 @@ from .objects import (
 )
 from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 
-_ROWS = 3
+_ROWS = 2
 _ROW_WIDTH = 200
-_SHORT_ROW_WIDTH = 100
-"""For tables with so many columns that only their names are listed."""
+_SHORT_ROW_WIDTH, _SHORTEST_ROW_WIDTH = 100, 60
+"""For tables with many columns, of which more is stated than their first rows show."""
 _CELL_WIDTH = 40
 _MOST_COLUMNS = 60
-_TABLE_LIMIT = 1_250
-"""Characters of a description with details of the values, about 350 tokens."""
+_TABLE_LIMIT = 950
+"""Characters of a description with details of the values, about 280 tokens."""
 _LINE_LIMIT = 400
 """Below this limit, a table is described in one line."""
 _LARGEST_ARRAY = 10_000_000
@@ -98,10 +98,11 @@ class _Detail(NamedTuple):
 
 _DETAILS = (
     _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400),
-    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 120),
-    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 120),
-    _Detail(_SHORT_ROW_WIDTH, COMMONEST_VALUES, 50),
-    _Detail(_SHORT_ROW_WIDTH, 0, 0),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150),
+    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90),
+    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50),
+    _Detail(_SHORTEST_ROW_WIDTH, 0, 0),
 )
 
 

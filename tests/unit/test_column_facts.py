@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,25 +26,25 @@ LIMIT = 2_250
 
 # Reading the statements of a description
 
-_LITERAL = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False)(?: ×([\d,]*\d))?"""
+_LITERAL = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False)(?: (\d+))?"""
 
 
 def count(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def listed(text: str) -> Iterator[tuple[Any, int]]:
+def listed(text: str, repetitions: int = 1) -> Iterator[tuple[Any, int]]:
     assert re.sub(_LITERAL, "", text).replace(", ", "") == ""
     for value, number in re.findall(_LITERAL, text):
-        yield ast.literal_eval(value), count(number) if number else 1
+        yield ast.literal_eval(value), count(number) if number else repetitions
 
 
 def same(text: str, value: Any) -> bool:
     """Return whether a value is written as this text, perhaps roughly."""
     if isinstance(value, datetime):
-        return pd.Timestamp(text.removesuffix(" UTC")) == pd.Timestamp(value).tz_localize(None)
+        return bool(pd.Timestamp(text.removesuffix(" UTC")) == pd.Timestamp(value))
     if text.startswith("~"):
-        return float(text[1:]) == pytest.approx(float(value), rel=1e-5)
+        return abs(float(text[1:]) - float(value)) <= abs(float(value)) * 1e-4
     return float(text) == float(value)
 
 
@@ -71,8 +72,9 @@ def check_part(part: str, present: Sequence[Any]) -> None:
         assert same(found[2], max(numbers))
     elif part == "all different":
         assert len(counts) == len(present)
-    elif found := re.fullmatch(r"values: (.*)", part):
-        assert Counter(dict(listed(found[1]))) == counts
+    elif found := re.fullmatch(r"values(?: \((.*) each\))?: (.*)", part):
+        repetitions = count(found[1]) if found[1] else 1
+        assert Counter(dict(listed(found[2], repetitions))) == counts
     elif found := re.fullmatch(r"([\d,]+) different(?:, most often (.*))?", part):
         assert count(found[1]) == len(counts)
         commonest = dict(listed(found[2] or ""))
@@ -85,7 +87,8 @@ def check_part(part: str, present: Sequence[Any]) -> None:
         assert others == (count(found[1]) if found[1] else 0)
     elif found := re.fullmatch(r"mixed types: (.*)", part):
         kinds = Counter(type(value).__name__ for value in present)
-        assert part == "mixed types: " + ", ".join(f"{k} ×{n:,}" for k, n in kinds.most_common())
+        pairs = re.findall(r"(\d+) (\w+)", found[1])
+        assert {kind: int(number) for number, kind in pairs} == kinds
     else:
         assert part == "numbers as objects"
         assert {type(value) for value in present} <= {int, float}
@@ -98,7 +101,7 @@ moments = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1))
 COLUMNS: dict[str, tuple[st.SearchStrategy[Any], str]] = {
     "ints": (st.integers(-(2**53), 2**53), "int64"),
     "small ints": (st.integers(0, 40), "int8"),
-    "floats": (st.none() | st.floats(allow_nan=False), "float64"),
+    "floats": (st.none() | st.floats(-1e300, 1e300) | st.just(math.inf), "float64"),
     "nullable": (st.none() | st.integers(-5, 5), "Int64"),
     "bools": (st.booleans(), "bool"),
     "perhaps": (st.none() | st.booleans(), "boolean"),
@@ -109,7 +112,7 @@ COLUMNS: dict[str, tuple[st.SearchStrategy[Any], str]] = {
     "moments": (st.none() | moments, "datetime64[us]"),
     "zoned": (st.none() | moments, "datetime64[us, UTC]"),
     "mixed": (st.none() | st.booleans() | st.integers(-9, 9) | texts, "object"),
-    "numbers": (st.none() | st.integers() | st.floats(allow_nan=False), "object"),
+    "numbers": (st.none() | st.integers() | st.floats(-1e300, 1e300), "object"),
 }
 
 
@@ -173,7 +176,7 @@ def test_no_statement_about_a_table_of_polars_or_arrow_is_false(
 def test_rare_values_further_down_are_counted() -> None:
     country = ["USA"] * 3_372 + ["Palau", "Guam", "Thailand", "Micronesia"]
     text = describe_value("airports", pd.DataFrame({"country": country}), LIMIT)
-    assert "values: 'USA' ×3,372, 'Palau' ×1, 'Guam' ×1, 'Thailand' ×1, 'Micronesia' ×1" in text
+    assert "values: 'USA' 3372, 'Palau' 1, 'Guam' 1, 'Thailand' 1, 'Micronesia' 1" in text
 
 
 def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +188,7 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
     assert describe_value("it", frame, LIMIT).split("\n")[1:4] == [
         "n      int64  first 10,000 rows only: none missing; 0 to 9999",
         "x    float64  first 10,000 rows only: 1,000 missing; only 1",
-        "s        str  first 10,000 rows only: none missing; values: 'a' ×10,000",
+        "s        str  first 10,000 rows only: none missing; values: 'a' 10000",
     ]
 
 
@@ -199,7 +202,12 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
             ["1", "2.5", "1,000", "n/a"],
             "values: '1', '2.5', '1,000', 'n/a'; numbers as text, except 1",
         ),
-        (["2026-01-02"] * 2, "values: '2026-01-02' ×2; dates as text"),
+        (
+            ["2026-01-02", "2025-12-31", "2026-01-02"],
+            "'2025-12-31' to '2026-01-02'; 2 different; dates as text",
+        ),
+        (["1/2/2026", "12/1/2026"], "values: '1/2/2026', '12/1/2026'; dates as text"),
+        (["a", "b", "c"] * 3, "values (3 each): 'a', 'b', 'c'"),
         (["x" * 500] * 3, ""),
         ([2**300, 1], "numbers as objects"),
     ],
@@ -221,11 +229,12 @@ def test_repetitions_in_a_column_with_the_name_of_a_key_are_counted() -> None:
     [
         (1.0, "1"),
         (np.float32(0.1), "0.1"),
-        (1 / 3, "~0.333333"),
+        (1 / 3, "~0.33333"),
         (np.int64(-5), "-5"),
         (1e300, "1e+300"),
         (float("inf"), "inf"),
         (10**30, "~1e+30"),
+        (1_234_567_890, "1234567890"),
     ],
 )
 def test_number_is_written_exactly_or_marked(value: Any, text: str) -> None:

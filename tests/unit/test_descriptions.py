@@ -182,12 +182,11 @@ SIMPLE: list[tuple[Any, list[str]]] = [
             f"Name                {CARS.dtypes['Name']!s:>7}  (1 missing)  all different; numbers as text, except 2",
             "Miles_per_Gallon    float64  (8 missing)  15 to 20.5",
             "Cylinders             int64  only 8",
-            "Origin               object  values: 'USA' ×203, 'Japan' ×203",
-            "it.head(3):",
+            "Origin               object  values (203 each): 'USA', 'Japan'",
+            "it.head(2):",
             "                        Name  Miles_per_Gallon  Cylinders  Origin",
             "0  chevrolet chevelle malibu              18.0          8     USA",
             "1          buick skylark 320              15.0          8   Japan",
-            "2                        NaN               NaN          8     USA",
         ],
     ),
     (
@@ -195,7 +194,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         [
             "it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)",
             "v    int64  1 to 2; all different",
-            "it.head(3):",
+            "it.head(2):",
             "      v",
             "a, 1  1",
             "b, 2  2",
@@ -206,7 +205,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         [
             "it: DataFrame, 1 row x 1 column, index: key object, column labels: int",
             "0    int64  only 1",
-            "it.head(3):",
+            "it.head(2):",
             "   0",
             "k  1",
         ],
@@ -216,7 +215,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         [
             "it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels",
             "('a', 'x')    int64  only 1",
-            "it.head(3):",
+            "it.head(2):",
             "   ('a', 'x')",
             "0           1",
         ],
@@ -230,7 +229,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         [
             "it: Series, 2 rows, float64, name 'price'",
             "(1 missing)  only 1.5",
-            "it.head(3):",
+            "it.head(2):",
             "0  1.5",
             "1  NaN",
         ],
@@ -249,7 +248,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pl.Series("a", [1.5, float("nan"), None]),
         [
             "it: polars Series, 3 rows x 1 column",
-            "a Float64: 1.5, NaN, null  (1 missing)  only 1.5; 1 NaN",
+            "a Float64: 1.5, NaN  (1 missing)  only 1.5; 1 NaN",
         ],
     ),
     (
@@ -275,7 +274,7 @@ def test_each_kind_of_value_is_described(value: Any, expected: list[str]) -> Non
 def test_columns_are_described_without_secrets() -> None:
     text = describe_value("it", KINDS, LIMIT)
     rows = [line.split() for line in text.split("\n")]
-    assert ["any", "object", "mixed", "types:", "dict", "×1,", "list", "×1"] in rows
+    assert ["any", "object", "mixed", "types:", "1", "dict,", "1", "list"] in rows
     assert ["n", "Int64", "(1", "missing)", "only", "1"] in rows
     shown = ("' padded'", f"{'x' * 39}…", "{'a': int}", "[1, 2]", "(0, 1]", "NaT")
     assert [each for each in shown if each not in text] == []
@@ -292,8 +291,8 @@ def test_wide_table_shows_some_columns() -> None:
     wide = pd.DataFrame(np.zeros((3, 2_000)), columns=[f"col_{n}" for n in range(2_000)])
     found = lines(wide, "wide", 10_000)
     assert found[0] == "wide: DataFrame, 3 rows x 2,000 columns"
-    head = found[found.index("wide.head(3):") + 1 :]
-    assert max(map(len, head)) <= 110
+    head = found[found.index("wide.head(2):") + 1 :]
+    assert max(map(len, head)) <= 70
     assert all(line.endswith("  ...") for line in head)
     named = " ".join(found)
     assert "col_59 float64 ... and 1,940 more columns" in named
@@ -316,7 +315,7 @@ def test_a_table_has_fewer_details_where_they_do_not_fit(limit: int) -> None:
     assert len(cars) <= limit
     names = [name for name in CARS.columns if name in cars]
     assert len(names) == 4 or limit < 160
-    assert ("'USA' ×203" in cars) == (limit >= 600)
+    assert ("'USA', 'Japan'" in cars) == (limit >= 600)
     assert ("\n" in cars) == (limit >= 400)
 
 
@@ -484,7 +483,7 @@ def test_no_user_code_runs() -> None:
         described.update(describe(found, [name], LIMIT))
         assert ran == [], name
     assert described.keys() == found.keys()
-    assert described["column"].endswith("0  <Hostile>\n1       None\n2       None")
+    assert described["column"].endswith("0  <Hostile>\n1       None")
     assert "k    <Kinds>" in described["kinds"]
     assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
     arguments = "a: Hostile, b: Hostile | NoneType = …, c: int = 1"
