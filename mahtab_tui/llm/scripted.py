@@ -205,9 +205,17 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     after = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = after.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    # Those that share a line get one each.
+    listing = re.sub(
+        rf"^{prompts.OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
+    )
     parts = _VARIABLE.split(listing)
     kinds = zip(parts[2::3], parts[3::3], strict=True)
     return dict(zip(parts[1::3], kinds, strict=True))
+
+
+def _split_line(line: str) -> str:
+    return line.partition(": ")[2].replace("; ", "\n")
 
 
 def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:

@@ -12,7 +12,6 @@ from typing import Any, Callable
 
 from .completion.signatures import doc_line, find_source, format_signature, get_docstring
 from .inspection.children import (
-    SAMPLE,
     SEQUENCES,
     container_class,
     describe_type,
@@ -63,6 +62,8 @@ _LINE_WIDTH = 240
 _TABLE_LINE_WIDTH = 600
 _MOST_ITEMS = 12
 _MOST_NAMES = 30
+_TYPED_ITEMS = 100_000
+"""Items of a sequence whose types are named."""
 _DICT_WIDTH = 120
 _TEXT_WIDTH = 100
 _BYTES_SHOWN = 20
@@ -196,19 +197,23 @@ def _dict_lines(title: str, value: Any) -> list[str]:
 
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
-    sample = list(islice(base.__iter__(value), SAMPLE))
-    kinds = describe_types(sample)
+    sample = list(islice(base.__iter__(value), _MOST_ITEMS))
+    typed = {address_of(type(item)): item for item in islice(base.__iter__(value), _TYPED_ITEMS)}
+    kinds = describe_types(typed.values())
     title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
-    title += f" of {kinds}" if kinds else ""
+    if kinds:
+        title += f", the first {_TYPED_ITEMS:,}" if size > _TYPED_ITEMS else ""
+        title += f" of {kinds}"
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_dict_lines("  first item", sample[0])]
-    shown = sample[:_MOST_ITEMS]
     fields = field_names(type(value))[:_MOST_ITEMS] if base is tuple else ()
-    words = [short_value(item, field) for item, field in zip(shown, [*fields, *[""] * _MOST_ITEMS])]
+    words = [
+        short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _MOST_ITEMS])
+    ]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
     more = [f"... and {size - len(words):,} more"] if size > len(words) else []
-    if all(type(item) in SCALARS for item in shown) and sum(map(len, words)) <= _DICT_WIDTH * 2:
+    if all(type(item) in SCALARS for item in sample) and sum(map(len, words)) <= _DICT_WIDTH * 2:
         return [f"{title}: {', '.join([*words, *more])}" if words else title]
     if not fields and base in (list, tuple):
         words = [f"[{at}]: {word}" for at, word in enumerate(words)]

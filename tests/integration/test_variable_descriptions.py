@@ -84,7 +84,7 @@ def test_own_helpers_of_the_model_share_a_line_after_the_users_variables(
     assert lines[-1] == (
         "Not made by the user: fig: Figure; axes: Axes; total: int = 3350; names: list = 2 items"
     )
-    assert lines[-2].startswith("Imported modules: pd = ")
+    assert lines[-2].startswith("Imported modules: pd; plt")
     assert "figure" not in "".join(lines[:-1]).lower()
 
 

@@ -309,6 +309,13 @@ def test_a_description_is_cut_after_a_line(limit: int) -> None:
             assert whole.startswith(text[: -len("\n...")])
 
 
+def test_types_of_items_are_stated_only_for_those_that_were_looked_at() -> None:
+    assert lines([*[1] * 150, "a"])[0].startswith("it: list, 151 items of int or str: 1, 1, ")
+    first = lines([0.5] * 200_000)[0]
+    assert first.startswith("it: list, 200,000 items, the first 100,000 of float: ")
+    assert lines([[1] * 101])[1] == "  [0]: [int, …] x 101"
+
+
 @pytest.mark.parametrize("limit", [1, 40, 160, 400, 600, 1_000, 2_250])
 def test_a_table_has_fewer_details_where_they_do_not_fit(limit: int) -> None:
     cars = describe_value("cars", CARS, limit)
