@@ -145,6 +145,10 @@ class Conversation:
     def ask(self, question: StoredMessage) -> None:
         self._messages.append(question)
 
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """Replace the descriptions of variables of the newest question."""
+        self._messages[-1] = self._messages[-1]._replace(variables=variables)
+
     def extend_question(self, *, before: str = "", after: str = "") -> None:
         question = self._messages[-1]
         self._messages[-1] = question._replace(
@@ -360,7 +364,7 @@ class MessageHistory(Conversation):
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
-        start = self._summary_end
+        start = self.summary_end
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
@@ -376,16 +380,17 @@ class MessageHistory(Conversation):
         """Summarise all questions but the last. Returns an empty string, why nothing was
         summarised, or None if it was stopped."""
         questions = self.questions(self._host.hidden)
-        if not questions or questions[-1] <= self._summary_end:
+        if not questions or questions[-1] <= self.summary_end:
             return "nothing before the last question is left to summarise"
         return self._summarise(summariser, questions[-1], turn, keep)
 
     @property
-    def _summary_end(self) -> int:
+    def summary_end(self) -> int:
+        """The number of messages that the summary replaces."""
         return summary.end if (summary := self._valid_summary()) else 0
 
     def _fits(self, room: int) -> bool:
-        start = self._summary_end
+        start = self.summary_end
         count = sum(index >= start for index in self.questions(self._host.hidden))
         return count <= self.max_history and estimate_size(self.messages) <= room
 

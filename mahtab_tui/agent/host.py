@@ -135,6 +135,10 @@ class AgentHost(ModelHost, Protocol):
         """Return a question with its context. known: the conversation so far, whose descriptions of
         variables are not repeated."""
 
+    def describe_variables(self, question: str, conversation: str) -> Mapping[str, str]:
+        """Describe variables anew for a question, after a summary has replaced descriptions.
+        conversation: what the model gets before it."""
+
     def surroundings(self) -> str:
         """Describe where and when code runs."""
 

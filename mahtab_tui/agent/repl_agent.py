@@ -351,7 +351,12 @@ class ReplAgent:
         self._history.ask(question)
         system = self._system_message()
         summariser = nodes.reflection_llm or nodes.llm
+        summarised = self._history.summary_end
         messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
+        if self._history.summary_end != summarised:
+            # The descriptions that were not repeated may have been summarised now.
+            self._history.set_variables(host.describe_variables(prompt, ""))
+            messages = self.messages
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]
         if changed := changed_sections(self._sections(), texts):

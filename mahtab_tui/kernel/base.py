@@ -251,7 +251,10 @@ class Author(NamedTuple):
 
 class _Origin(NamedTuple):
     author: Author | None = None
+    """Of the last change."""
     variable: Variable | None = None
+    maker: str = ""
+    """Who made the name, whoever has changed it since; empty if unknown."""
 
 
 class Provenance:
@@ -263,11 +266,12 @@ class Provenance:
         for change in changes:
             before = self._origins.get(change.name, _Origin())
             author: Author | None = Author(party, cell, change.change == "perhaps")
+            maker = party if change.change == "added" else before.maker
             if change.change == "deleted":
-                author = None
+                author, maker = None, ""
             elif change.change == "perhaps" and before.author is not None:
                 author = before.author._replace(perhaps=True)
-            after = _Origin(author, change.variable)
+            after = _Origin(author, change.variable, maker)
             if after != before:
                 self._origins[change.name] = after
                 self._replaced.append((cell, change.name, before))
@@ -284,6 +288,10 @@ class Provenance:
 
     def author(self, name: str) -> Author | None:
         return self._origins.get(name, _Origin()).author
+
+    def is_made_by(self, name: str, party: str) -> bool:
+        """Return whether a party made a name, or nobody else is known to have made it."""
+        return self._origins.get(name, _Origin()).maker in (party, "")
 
     def described(self, name: str) -> Variable | None:
         return self._origins.get(name, _Origin()).variable
@@ -331,6 +339,20 @@ class KernelInfo:
     def local_folder(self) -> str:
         """The folder on this machine that paths in questions and tools refer to."""
         return os.getcwd() if self.host else self.cwd
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    name: str
+    size: int | None
+    """In bytes; None for a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderListing:
+    entries: tuple[FolderEntry, ...]
+    """The first ones by name, without hidden ones."""
+    total: int
 
 
 class HostFunction(NamedTuple):
@@ -432,6 +454,8 @@ class Operations:
     saved_before = Operation(tuple[Any, ...], ALL)
     change_directory = Operation(str)
     installed = Operation(bool)
+    packages = Operation(dict[str, str])
+    list_folder = Operation(FolderListing)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
     resolve_paths = Operation[list[ResolvedPath | None]](
@@ -564,6 +588,14 @@ class Kernel(Protocol):
         runs."""
         timeout = LOAD_TIMEOUT if load else None
         return self._ask(Operations.installed, timeout, module=module, load=load)
+
+    def packages(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the versions of those packages that are installed, from their metadata."""
+        return self._ask(Operations.packages, names=list(names))
+
+    def list_folder(self, limit: int) -> FolderListing:
+        """Return the first entries of the working directory."""
+        return self._ask(Operations.list_folder, limit=limit)
 
     def set_size(self, columns: int, lines: int) -> None:
         return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import date
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
@@ -127,6 +128,23 @@ Answer only with one JSON object:
 """
 
 VARIABLES, QUESTION = "Variables in the session:", "Question:"
+PACKAGES = tuple(
+    "numpy pandas polars pyarrow duckdb scipy scikit-learn statsmodels xgboost lightgbm torch tensorflow jax matplotlib seaborn plotly altair"
+    " openpyxl networkx sympy".split()
+)
+"""Packages that code about data may use."""
+_EXPECTED_PACKAGES = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib")
+"""Packages that models use without asking."""
+_MAX_PACKAGES = 16
+_FILE_WORDS = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|csv|tsv|json|jsonl|parquet|xlsx?|excel|sqlite|txt|logs?)\b|\w\.[a-z]\w{1,6}\b",
+    re.IGNORECASE,
+)
+USERS, CHANGED, MAYBE_CHANGED = "the user's", "changed", "perhaps changed"
+"""Marks of a variable."""
+MODULES, OTHERS = "Imported modules", "Not made by the user"
+_GROUP_ROOM = 600
+_MAX_NAMES = 20
 _SENTENCE_END = re.compile(r"(?<=\.)\s")
 _SECTIONS = (
     "surroundings",
@@ -135,6 +153,7 @@ _SECTIONS = (
     "loaded-skills",
     "mcp-servers",
     "earlier-conversation",
+    "working-folder",
     "recent-activity",
     "attachments",
 )
@@ -283,41 +302,132 @@ def escape_section(text: str) -> str:
 
 
 def describe_variables(
-    variables: Sequence[Variable], described: Mapping[str, str]
+    variables: Sequence[Variable],
+    described: Mapping[str, str],
+    users: Set[str] | None = None,
+    marks: Mapping[str, str] = MappingProxyType({}),
+    *,
+    are_grouped: bool = True,
 ) -> dict[str, str]:
     """Return a text for each variable that may be described: those in `described` first, then the
-    others in a line each."""
+    others in a line each.
+
+    users: names of what the user made, which is said; None if unknown. marks: what else is said of
+    a name. are_grouped: whether modules, and what the user did not make, share a line.
+    """
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
-    texts = {name: escape_section(text) for name, text in described.items() if name in describable}
-    rest = _variable_lines([v for v in variables if v.name not in texts])
-    return texts | {name: escape_section(line) for name, line in rest.items()}
+    texts = {
+        name: escape_section(marked(text, marks.get(name, "")))
+        for name, text in described.items()
+        if name in describable
+    }
+    rest = [v for v in variables if v.name not in texts]
+    groups: dict[str, str] = {}
+    if are_grouped and users is not None:
+        single = [v for v in rest if v.name in users and v.kind != "module"]
+        grouped = [v for v in rest if v not in single and not v.underscored]
+        modules = [v for v in grouped if v.kind == "module"]
+        others = [v for v in grouped if v.kind != "module" and v.type != "private"]
+        groups = {
+            "(modules)": _group_line(MODULES, modules),
+            "(others)": _group_line(OTHERS, others),
+        }
+        rest = [*single, *(v for v in grouped if v.type == "private")]
+    for name, line in _variable_lines(rest).items():
+        whose = USERS if users is not None and name in users else ""
+        mark = ", ".join(filter(None, [whose, marks.get(name, "")]))
+        texts[name] = escape_section(marked(line, mark))
+    return texts | {name: escape_section(line) for name, line in groups.items() if line}
+
+
+def marked(text: str, mark: str) -> str:
+    """Add a mark to the first line of a description, together with the one that it may have."""
+    if not mark:
+        return text
+    first, newline, rest = text.partition("\n")
+    if first.endswith(f"[{USERS}]"):
+        return f"{first[:-1]}, {mark}]{newline}{rest}"
+    return f"{first}  [{mark}]{newline}{rest}"
+
+
+def _group_line(title: str, variables: Sequence[Variable]) -> str:
+    """Name variables in one line; empty if there are none."""
+    words: list[str] = []
+    remaining_chars = _GROUP_ROOM
+    for variable in variables:
+        value = f" = {variable.summary}" if variable.summary else ""
+        about = "" if variable.kind == "module" else f": {variable.type}{value}"
+        word = _one_line(f"{variable.name}{about}")
+        remaining_chars -= len(word) + 2
+        if remaining_chars < 0:
+            words.append(f"… and {len(variables) - len(words):,} more")
+            break
+        words.append(word)
+    return f"{title}: {'; '.join(words)}" if words else ""
+
+
+def list_changes(text: str, omitted: Sequence[str], deleted: Sequence[str]) -> str:
+    """Add to the descriptions of changed variables those that are only named."""
+    lines = [text]
+    if omitted:
+        lines.append(f"… and {len(omitted):,} more: {_join_names(omitted)}")
+    if deleted:
+        lines.append(f"Deleted: {_join_names(deleted)}")
+    return "\n".join(filter(None, lines))
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = ["…"] if len(names) > _MAX_NAMES else []
+    return escape_section(_one_line(", ".join([*names[:_MAX_NAMES], *more])))
 
 
 def join_variables(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{text}\n" if "\n" in text else text for text in texts.values()).strip()
 
 
-def render_context(activity: str, attachments: str = "") -> str:
-    sections = {"recent-activity": activity, "attachments": attachments}
+def render_context(activity: str, attachments: str = "", folder: str = "") -> str:
+    """folder: names and sizes of the files in the working directory."""
+    sections = {
+        "working-folder": escape_section(folder),
+        "recent-activity": activity,
+        "attachments": attachments,
+    }
     return "\n\n".join(
         _element(name, escape_tags(text, *_SECTIONS)) for name, text in sections.items() if text
     )
 
 
-def render_surroundings(folder: str, python: str, executable: str, host: str = "") -> str:
+def render_surroundings(
+    folder: str,
+    python: str,
+    host: str = "",
+    packages: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Format where and when code runs. host: the other machine where it runs; empty for this
-    one."""
-    system = platform.uname()
-    platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
+    one. packages: versions of the installed ones among `PACKAGES`; empty if unknown."""
+    words = [f"Date: {date.today():%A, %Y-%m-%d}."]
+    if python:
+        where = "" if host else f" on {platform.system()}"
+        words.append(f"Python {python}{where}.")
+    if packages:
+        words.append(_package_words(packages))
+    lines = [f"Working directory: {folder}", " ".join(words)]
     if host:
-        platform_line = f"Code runs on another machine, {host}. search_code, read_file and files that the person attaches are of the person's machine."
-    lines = [
-        f"Working directory: {folder}",
-        f"Python: {python} ({executable})" if python else "",
-        platform_line,
-        f"Date: {date.today():%A, %Y-%m-%d}",
-    ]
-    return "\n".join(_one_line(line) for line in lines if line)
+        lines.append(
+            f"Code runs on another machine, {host}. search_code, read_file and files that the person attaches are of the person's machine."
+        )
+    return "\n".join(map(_one_line, lines))
+
+
+def _package_words(packages: Mapping[str, str]) -> str:
+    installed = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in packages.items()]
+    missing = [name for name in _EXPECTED_PACKAGES if name not in packages]
+    words = f"Installed: {', '.join(installed[:_MAX_PACKAGES])}"
+    return f"{words}; not: {', '.join(missing)}." if missing else f"{words}."
+
+
+def asks_about_files(question: str) -> bool:
+    return _FILE_WORDS.search(question[:_LONG_QUESTION]) is not None
 
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:

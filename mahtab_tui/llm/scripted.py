@@ -103,10 +103,10 @@ _COMMON_WORDS = frozenset(
     " value values was were what when where which who why will with without word words you your".split()
 )
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
-_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|  \[|$)", re.MULTILINE)
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
 _ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
-_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
+_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |  \[|$))", re.MULTILINE)
 
 
 class ChatDemo(ScriptedChatModel):
@@ -205,9 +205,17 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     after = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = after.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    # Those that share a line get one each.
+    listing = re.sub(
+        rf"^{prompts.OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
+    )
     parts = _VARIABLE.split(listing)
     kinds = zip(parts[2::3], parts[3::3], strict=True)
     return dict(zip(parts[1::3], kinds, strict=True))
+
+
+def _split_line(line: str) -> str:
+    return line.partition(": ")[2].replace("; ", "\n")
 
 
 def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:

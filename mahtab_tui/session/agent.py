@@ -42,16 +42,18 @@ from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
+    PACKAGES,
     PLANNING,
+    asks_about_files,
     edited_note,
     render_context,
     render_surroundings,
     undone_note,
 )
-from mahtab_tui.session.attachments import render_attachment
-from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.attachments import render_attachment, render_folder
+from mahtab_tui.session.cells import YOU, name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.descriptions import VariableDescriptions
 from mahtab_tui.session.info import Permission, ask_approval
-from mahtab_tui.session.variables import describe_changes, describe_for_model
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stop
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
+_MAX_FILES = 40
+"""Entries of the working directory that are listed."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
 """Maximum characters of descriptions in which words of a question are searched."""
@@ -81,6 +85,10 @@ class SessionAgent:
         self._parts = parts
         self._kernel = parts.kernel
         self._private = parts.private
+        self._descriptions = VariableDescriptions(
+            parts.kernel, parts.private, lambda name: parts.cells.provenance.is_made_by(name, YOU)
+        )
+        parts.log.addHandler(self._descriptions)
         self.log = parts.log
         self.info = parts.info
         self.secrets = parts.secrets
@@ -112,6 +120,8 @@ class SessionAgent:
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
+        self._packages: dict[str, str] = {}
+        """Versions of the kernel's packages, as of the newest question."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
@@ -302,9 +312,9 @@ class SessionAgent:
         note = "" if code == request.code else edited_note(request.block)
         variables = ""
         if not (ended or undone):
-            kernel, printed = self._kernel, bool(result.output.strip())
+            printed = bool(result.output.strip())
             with suppress(KernelError):
-                variables = describe_changes(kernel, self._private, result.changes, printed=printed)
+                variables = self._descriptions.for_changes(result.changes, printed=printed)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -510,10 +520,10 @@ class SessionAgent:
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
         prompt = self._parts.prompt
         attached = self._attached.pop(turn, "")
-        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
-        variables = describe_for_model(self._kernel, self._private, question, recent, known)
+        variables = self.describe_variables(question, known)
         self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
-        sections = render_context(prompt.get_context(), attached)
+        folder = self._look_around(question)
+        sections = render_context(prompt.get_context(), attached, folder)
         prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
@@ -525,14 +535,27 @@ class SessionAgent:
             question,
             turn,
             context=make_encodable(sections),
-            variables={name: make_encodable(text) for name, text in variables.items()},
+            variables=variables,
             instruction=COMPUTE if about_data and not self.info.planning else "",
             private=frozenset(self.hidden.private),
         )
 
+    def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
+        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
+        texts = self._descriptions.for_question(question, recent, conversation)
+        return {name: make_encodable(text) for name, text in texts.items()}
+
     def surroundings(self) -> str:
         info = self._kernel.info()
-        return render_surroundings(info.cwd, info.python, info.executable, info.host)
+        return render_surroundings(info.cwd, info.python, info.host, self._packages)
+
+    def _look_around(self, question: str) -> str:
+        """Return the files in the working directory, if they are asked about. Waits."""
+        with suppress(KernelError):
+            self._packages = self._kernel.packages(PACKAGES)
+            if asks_about_files(question):
+                return render_folder(self._kernel.list_folder(_MAX_FILES))
+        return ""
 
     @property
     def folder(self) -> str:

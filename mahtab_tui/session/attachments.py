@@ -16,7 +16,7 @@ from typing import IO, Literal, NamedTuple
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import UserAttachment
-from mahtab_tui.kernel.base import Completions, Kernel, KernelError
+from mahtab_tui.kernel.base import Completions, FolderListing, Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
@@ -119,6 +119,16 @@ def format_size(count: float) -> str:
         return f"{count} B"
     power = next((each for each in (1, 2, 3) if count < 1000 ** (each + 1)), 4)
     return f"{count / 1000**power:.1f} {'kMGT'[power - 1]}B"
+
+
+def render_folder(listing: FolderListing) -> str:
+    """Format the names and sizes of files and folders in one line."""
+    words = [
+        f"{entry.name}/" if entry.size is None else f"{entry.name} ({format_size(entry.size)})"
+        for entry in listing.entries
+    ]
+    omitted = listing.total - len(words)
+    return ", ".join([*words, *([f"… and {omitted:,} more"] if omitted > 0 else [])])
 
 
 @contextmanager

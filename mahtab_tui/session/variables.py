@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,8 +20,7 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
-from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, PrivateUse, Variable
-from mahtab_tui.llm.prompts import describe_variables, escape_section, join_variables
+from mahtab_tui.kernel.base import CellResult, KernelError, PrivateUse, Variable
 from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
 
 if TYPE_CHECKING:
@@ -188,142 +186,3 @@ def explain_refusal(what: str, names: Sequence[str]) -> str:
 
 def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{', …' * (len(names) > 5)}, which {'is' if len(names) == 1 else 'are'} private"
-
-
-ROOM = 4_500
-"""Maximum characters of all descriptions, about 1,500 tokens."""
-
-_MOST = 12
-_MOST_CHANGED = 8
-_MADE_CHANGES = ("added", "rebound", "changed")
-_LEAST = 200
-"""Minimum characters to start a description."""
-_WORD = re.compile(r"\w+")
-_WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
-"""Types that a single line describes completely."""
-_FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
-_PREFIXES = frozenset({"df"})
-"""Parts of names that nobody says, as in ``df_cars``."""
-
-
-def describe_for_model(
-    kernel: Kernel,
-    private: PrivateNames,
-    question: str,
-    recent_codes: Sequence[str],
-    known: str = "",
-) -> dict[str, str]:
-    """Return the text that the model gets for each variable: details of the relevant ones, a line
-    of others. known: the conversation so far. Private variables, and those used with them, get no
-    details. Raises `KernelError`."""
-    variables = private.variables()
-    chosen = choose_described(variables, question, recent_codes)[:_MOST]
-    described = _describe(kernel, private, variables, chosen, ROOM // 2)
-    new = {name: text for name, text in described.items() if escape_section(text) not in known}
-    return describe_variables(variables, _fit(new))
-
-
-def describe_changes(
-    kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
-) -> str:
-    """Return the variables that a cell made or changed: one line each if it printed something,
-    otherwise with details. Raises `KernelError`."""
-    changed = [
-        private.redact_variable(each.variable)
-        for each in changes
-        if each.variable is not None and each.change in _MADE_CHANGES
-    ]
-    changed = [each for each in changed if not each.underscored and each.kind == "data"]
-    changed = changed[:_MOST_CHANGED]
-    names = [] if printed else [each.name for each in changed if not _is_whole(each)]
-    described = _describe(kernel, private, changed, names, ROOM // 3) if names else {}
-    return join_variables(describe_variables(changed, described))
-
-
-def _describe(
-    kernel: Kernel,
-    private: PrivateNames,
-    variables: Sequence[Variable],
-    names: Sequence[str],
-    limit: int,
-) -> dict[str, str]:
-    names = private.unrelated(names, [v.name for v in variables if v.kind == "data"])
-    try:
-        described = kernel.describe(names, limit) if names else {}
-    except KernelError:
-        return {}
-    return {name: described[name] for name in names if name in described}
-
-
-def choose_described(
-    variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
-) -> list[str]:
-    """Return the names worth details: those in the question, those in recent code (newest last),
-    tables."""
-    newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
-    newest.sort(key=lambda v: v.kind != "data")
-    chosen = _in_question([v.name for v in newest], question)
-    for code in reversed(recent_codes):
-        found = mentioned_names(code)
-        chosen += [v.name for v in newest if v.name in found]
-    chosen += [v.name for v in newest if v.type in _FRAMES]
-    return list(dict.fromkeys(chosen))
-
-
-def _is_whole(variable: Variable) -> bool:
-    return (
-        variable.kind == "module"
-        or variable.type in _WHOLE
-        or (variable.type == "str" and variable.summary.startswith("'"))
-    )
-
-
-def _in_question(names: Sequence[str], question: str) -> list[str]:
-    """Return the names mentioned by a question, in order."""
-    words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
-    positions: dict[str, int] = {}
-    for position, word in enumerate(words):
-        for form in _singular_forms(word.lower()):
-            positions.setdefault(form, position)
-    exact = set(words)
-    found = {}
-    for name in names:
-        if len(name) == 1:
-            parts = [name.lower()] if name in exact else []
-        elif _singular_forms(name.lower()) & positions.keys():
-            parts = [name.lower()]
-        else:
-            parts = _split_name(name)
-        forms = [_singular_forms(part) & positions.keys() for part in parts]
-        if forms and all(forms):
-            found[name] = min(positions[form] for each in forms for form in each)
-    return sorted(found, key=found.__getitem__)
-
-
-def _split_name(name: str) -> list[str]:
-    parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
-    return parts if all(len(part) > 1 for part in parts) else []
-
-
-def _singular_forms(word: str) -> set[str]:
-    forms = {word}
-    if len(word) > 3:
-        for ending, singular in (("s", ""), ("es", ""), ("ies", "y")):
-            if word.endswith(ending):
-                forms.add(word.removesuffix(ending) + singular)
-    return forms
-
-
-def _fit(described: dict[str, str]) -> dict[str, str]:
-    room = ROOM
-    fitted: dict[str, str] = {}
-    for name, text in described.items():
-        if len(text) > room:
-            if room < _LEAST:
-                break
-            head = text[: room - 4]
-            text = f"{head.rpartition(chr(10))[0]}\n..." if "\n" in head else ""
-        if text:
-            fitted[name] = text
-            room -= len(text) + 2
-    return fitted

@@ -113,6 +113,7 @@ class Worker:
                     toolbox.add_servers(frame["servers"], self._executor.attribution)
                 ),
             },
+            lambda: None if self._executor.depth else self._executor.tracker.version,
         )
 
     def run(self) -> None:

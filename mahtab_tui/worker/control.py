@@ -295,22 +295,27 @@ class Responder:
         namespace: dict[str, Any],
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], None]],
+        version: Callable[[], int | None] = lambda: None,
     ) -> None:
         """answers: return a reply immediately. handlers: send a reply later, if there must be
-        one."""
+        one. version: of the namespace, if descriptions may be kept (see `Describer`)."""
         self._send = send
         self._namespace = namespace
+        self._version = version
+        self._describer: Any = None
         self._inspection: Any = None
         self._inspection_lock = threading.Lock()
         self._side_threads = {
             "inspect": self._describe,
-            "describe": self._caller("description", "describe", "names", "limit"),
+            "describe": self._describe_for_model,
             "inspect_object": self._inspect,
             "complete": self._caller("completion.complete", "complete", "code", "cursor"),
             "explain": self._caller("completion.complete", "explain_at", "code", "cursor"),
             "private_use": self._caller("private_use", "private_use", "names", "codes"),
             "resolve_paths": lambda frame: own_module("protected").resolve_paths(frame["texts"]),
             "installed": _is_installed,
+            "packages": lambda frame: own_module("folder").installed_packages(frame["names"]),
+            "list_folder": lambda frame: own_module("folder").list_folder(frame["limit"]),
         }
         """On threads, because they may run user code or access a slow disk."""
         self._answers = {**answers, "change_directory": _change_directory}
@@ -366,6 +371,11 @@ class Responder:
         return own_module("description").describe_detail(
             self._namespace, name, run_code=frame["run_code"]
         )
+
+    def _describe_for_model(self, frame: Frame) -> Any:
+        if self._describer is None:
+            self._describer = own_module("description").Describer(self._namespace, self._version)
+        return self._describer.describe(frame["names"], frame["limit"])
 
     def _inspect(self, frame: Frame) -> Any:
         with self._inspection_lock:

@@ -8,11 +8,10 @@ import types
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Callable
 
 from .completion.signatures import doc_line, find_source, format_signature, get_docstring
 from .inspection.children import (
-    SAMPLE,
     SEQUENCES,
     container_class,
     describe_type,
@@ -30,6 +29,7 @@ from .objects import (
     MISSING,
     SCALARS,
     Classes,
+    address_of,
     attributes,
     class_module,
     is_class,
@@ -59,13 +59,18 @@ SECONDS = 1.0
 ALL_SECONDS = 2.0
 
 _LINE_WIDTH = 240
+_TABLE_LINE_WIDTH = 600
 _MOST_ITEMS = 12
 _MOST_NAMES = 30
+_TYPED_ITEMS = 100_000
+"""Items of a sequence whose types are named."""
 _DICT_WIDTH = 120
 _TEXT_WIDTH = 100
 _BYTES_SHOWN = 20
 _LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
+_DRAWING_PACKAGES = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
+"""Attributes of their objects say nothing about what is drawn."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -87,8 +92,38 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
     return found
 
 
+class Describer:
+    """Describes variables like `describe`, and keeps the descriptions until a cell has run."""
+
+    def __init__(self, namespace: dict[str, Any], version: Callable[[], int | None]) -> None:
+        """version: returns a number that every cell increases; None while one runs."""
+        self._namespace = namespace
+        self._read_version = version
+        self._version: int | None = None
+        self._descriptions: dict[tuple[str, int, int], str] = {}
+        """By name, limit and the address of the object."""
+
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        version = self._read_version()
+        if version is None:
+            return describe(self._namespace, names, limit)
+        if version != self._version:
+            self._version, self._descriptions = version, {}
+        kept = self._descriptions
+        keys = {name: (name, limit, address_of(self._namespace.get(name))) for name in names}
+        new = describe(self._namespace, [name for name in names if keys[name] not in kept], limit)
+        if self._read_version() == version:
+            kept.update({keys[name]: text for name, text in new.items()})
+        known = {name: kept[key] for name, key in keys.items() if key in kept}
+        return {name: text for name in names if (text := new.get(name) or known.get(name))}
+
+
 def describe_value(name: str, value: Any, limit: int) -> str:
-    lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
+    table = describe_table(name, value, limit) if variable_kind(value) == "data" else None
+    if table is None:
+        lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
+    else:
+        lines = [one_line(line, _TABLE_LINE_WIDTH) for line in table]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
     shown, room = [], limit - len("...")
@@ -109,9 +144,6 @@ def _lines(name: str, value: Any) -> list[str]:
     if is_module(value):
         known = own_dict(value).get("__name__")
         return [f"{name}: module {known if type(known) is str else ''} {summary(value)}".rstrip()]
-    table = describe_table(name, value)
-    if table is not None:
-        return table
     if text_class(value) is str:
         return _text_lines(name, value)
     if text_class(value) in (bytes, bytearray):
@@ -165,19 +197,23 @@ def _dict_lines(title: str, value: Any) -> list[str]:
 
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
-    sample = list(islice(base.__iter__(value), SAMPLE))
-    kinds = describe_types(sample)
+    sample = list(islice(base.__iter__(value), _MOST_ITEMS))
+    typed = {address_of(type(item)): item for item in islice(base.__iter__(value), _TYPED_ITEMS)}
+    kinds = describe_types(typed.values())
     title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
-    title += f" of {kinds}" if kinds else ""
+    if kinds:
+        title += f", the first {_TYPED_ITEMS:,}" if size > _TYPED_ITEMS else ""
+        title += f" of {kinds}"
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_dict_lines("  first item", sample[0])]
-    shown = sample[:_MOST_ITEMS]
     fields = field_names(type(value))[:_MOST_ITEMS] if base is tuple else ()
-    words = [short_value(item, field) for item, field in zip(shown, [*fields, *[""] * _MOST_ITEMS])]
+    words = [
+        short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _MOST_ITEMS])
+    ]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
     more = [f"... and {size - len(words):,} more"] if size > len(words) else []
-    if all(type(item) in SCALARS for item in shown) and sum(map(len, words)) <= _DICT_WIDTH * 2:
+    if all(type(item) in SCALARS for item in sample) and sum(map(len, words)) <= _DICT_WIDTH * 2:
         return [f"{title}: {', '.join([*words, *more])}" if words else title]
     if not fields and base in (list, tuple):
         words = [f"[{at}]: {word}" for at, word in enumerate(words)]
@@ -233,8 +269,11 @@ def _instance_lines(name: str, value: Any) -> list[str]:
     stored = list(stored_fields(value))
     module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
+    title = f"{name}: {where}{type_name(value)} object"
+    if module.partition(".")[0] in _DRAWING_PACKAGES:
+        return [title]
     return [
-        f"{name}: {where}{type_name(value)} object",
+        title,
         *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_MOST_ITEMS]),
         *_names_line("more attributes", [label for label, _ in stored[_MOST_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),

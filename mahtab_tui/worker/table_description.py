@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from .column_facts import (
+    COMMONEST_VALUES,
+    MAX_LISTED_VALUES,
+    ColumnFacts,
+    arrow_reader,
+    facts_text,
+    number_text,
+    pandas_reader,
+    polars_reader,
+    read_columns,
+)
 from .inspection.children import (
     SEQUENCES,
     describe_type,
@@ -14,13 +26,12 @@ from .inspection.children import (
     short_key,
     short_value,
 )
-from .inspection.columns import Column, cell_text, number_text
+from .inspection.columns import Column, cell_text
 from .inspection.library_columns import column_of, dtype_text, has_foreign_zone
 from .inspection.tables import as_table
 from .objects import (
     SCALARS,
     as_library_type,
-    get_if_loaded,
     is_from,
     is_one_of,
     is_own_column,
@@ -29,30 +40,33 @@ from .objects import (
 )
 from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 
-_ROWS = 3
+_ROWS = 2
 _ROW_WIDTH = 200
+_SHORT_ROW_WIDTH, _SHORTEST_ROW_WIDTH = 100, 60
+"""For tables with many columns, of which more is stated than their first rows show."""
 _CELL_WIDTH = 40
 _MOST_COLUMNS = 60
-_SAMPLED_ROWS = 1_000
-_MOST_VALUES, _LONGEST_VALUE = 8, 24
-_MOST_OBJECTS, _MOST_NUMBERS = 1_000_000, 50_000_000
-"""Cells of a table whose missing values are counted."""
+_TABLE_LIMIT = 950
+"""Characters of a description with details of the values, about 280 tokens."""
+_LINE_LIMIT = 400
+"""Below this limit, a table is described in one line."""
 _LARGEST_ARRAY = 10_000_000
 _FIRST_ITEMS = 10
+_KEY_NAME = re.compile(r"(?:^|[_\W])(?i:id|key|code|number|no|nr)$|[a-z]I[Dd]$")
 
 
-def describe_table(name: str, value: Any) -> list[str] | None:
-    """Describe an object of a known library in lines; None for other objects. May raise
-    anything."""
+def describe_table(name: str, value: Any, limit: int) -> list[str] | None:
+    """Describe an object of a known library in lines, with as many details as fit in `limit`
+    characters; None for other objects. May raise anything."""
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame", "Series") and all(map(is_own_index, value.axes)):
-        return (_frame_lines if value.ndim == 2 else _series_lines)(name, kind, value)
+        return (_frame_lines if value.ndim == 2 else _series_lines)(name, kind, value, limit)
     if is_own_index(value):
         title = f"{name}: {kind}, {_many(len(value), 'items')}{_index_words(value)}"
         return [title, *_first_line(_row_labels(value[:_FIRST_ITEMS]), len(value))]
     if is_one_of(value, "polars", "DataFrame", "Series") or is_one_of(value, "pyarrow", "Table"):
-        return _typed_lines(name, kind, value)
+        return _typed_lines(name, kind, value, limit)
     return _array_lines(name, kind, value) if is_one_of(value, "numpy", "ndarray") else None
 
 
@@ -62,42 +76,96 @@ def describe_table(name: str, value: Any) -> list[str] | None:
 class _Column(NamedTuple):
     label: str
     type: str
-    missing: int | None
     cells: Sequence[str]
-    values: Sequence[str] = ()
+    facts: ColumnFacts | None = None
+
+
+class _Detail(NamedTuple):
+    """How much is stated of a table."""
+
+    row_width: int
+    """Characters of a row of its head."""
+    max_values: int
+    """Values that are listed of a column."""
+    values_width: int
+    """Characters of that list."""
+
+    def facts_text(self, column: _Column) -> str:
+        if column.facts is None:
+            return ""
+        return facts_text(column.facts, self.max_values, self.values_width)
+
+
+_DETAILS = (
+    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150),
+    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90),
+    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50),
+    _Detail(_SHORTEST_ROW_WIDTH, 0, 0),
+)
 
 
 def _table_lines(
-    title: str, head: str, columns: Sequence[_Column], total: int, row_labels: Sequence[str] = ()
+    title: str,
+    head: str,
+    columns: Sequence[_Column],
+    total: int,
+    limit: int,
+    row_labels: Sequence[str] = (),
 ) -> list[str]:
-    """Describe as many columns as fit next to each other, and name the next ones."""
-    room = _ROW_WIDTH - max(map(len, row_labels), default=0)
-    ends = accumulate(max(map(len, (each.label, *each.cells))) + 2 for each in columns)
-    count = max(1, sum(end <= room for end in ends))
-    shown = columns[:count]
-    longest = max((len(column.label) for column in shown), default=0)
-    longest_type = max((len(column.type) for column in shown), default=0)
-    lines = [title]
-    for label, dtype, missing, _, values in shown:
-        more = _count_words(missing, "  (", ")")
-        more += f"  values: {', '.join(values)}" if values else ""
-        lines.append(f"{label:<{longest}}    {dtype:>{longest_type}}{more}")
-    words = [f"{column.label} {column.type}" for column in columns[count:]]
-    if total > len(columns):
-        words.append(f"... and {total - len(columns):,} more")
-    lines += _wrap_names(words)
-    if shown and shown[0].cells:
-        blocks = [["", *row_labels]] if row_labels else []
-        blocks += [[column.label, *column.cells] for column in shown]
-        blocks += [["..."] * len(blocks[0])] if count < total else []
-        lines += [head, *_align(blocks, left=bool(row_labels))]
+    """Describe a table with as many details as fit in `limit` characters; in one line if that is
+    short."""
+    if limit < _LINE_LIMIT:
+        return [_table_line(title, columns, total)]
+    more = _more_columns(columns, total)
+    rows: list[str] = []
+    for detail in _DETAILS:
+        rows = _head_lines(head, columns, total, row_labels, detail.row_width)
+        lines = [title, *_column_lines(columns, detail), *more, *rows]
+        if _size(lines) <= min(limit, _TABLE_LIMIT):
+            return lines
+    names = _wrap_names([f"{column.label} {column.type}" for column in columns])
+    return [title, *names, *more, *rows]
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(map(len, lines)) + len(lines) - 1
+
+
+def _table_line(title: str, columns: Sequence[_Column], total: int) -> str:
+    words = [f"{column.label} {column.type}" for column in columns]
+    return f"{title}: {', '.join([*words, *_more_columns(columns, total)])}" if words else title
+
+
+def _more_columns(columns: Sequence[_Column], total: int) -> list[str]:
+    return [f"... and {total - len(columns):,} more columns"] if total > len(columns) else []
+
+
+def _column_lines(columns: Sequence[_Column], detail: _Detail) -> list[str]:
+    label_width = max((len(column.label) for column in columns), default=0)
+    type_width = max((len(column.type) for column in columns), default=0)
+    lines = []
+    for column in columns:
+        text = detail.facts_text(column)
+        line = f"{column.label:<{label_width}}    {column.type:>{type_width}}"
+        lines.append(f"{line}  {text}" if text else line)
     return lines
 
 
-def _count_words(missing: int | None, before: str, after: str = "") -> str:
-    if missing == 0:
-        return ""
-    return f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
+def _head_lines(
+    head: str, columns: Sequence[_Column], total: int, row_labels: Sequence[str], width: int
+) -> list[str]:
+    """Write the first rows, with as many columns as fit next to each other."""
+    if not columns or not columns[0].cells:
+        return []
+    width -= max(map(len, row_labels), default=0)
+    ends = accumulate(max(map(len, (each.label, *each.cells))) + 2 for each in columns)
+    visible = max(1, sum(end <= width for end in ends))
+    blocks = [["", *row_labels]] if row_labels else []
+    blocks += [[column.label, *column.cells] for column in columns[:visible]]
+    blocks += [["..."] * len(blocks[0])] if visible < total else []
+    return [head, *_align(blocks, left=bool(row_labels))]
 
 
 def _wrap_names(words: Sequence[str]) -> list[str]:
@@ -106,7 +174,7 @@ def _wrap_names(words: Sequence[str]) -> list[str]:
         if lines and len(lines[-1]) + len(word) + 2 <= _ROW_WIDTH:
             lines[-1] += f", {word}"
         else:
-            lines.append(f"{'  ' if lines else 'More columns: '}{word}")
+            lines.append(f"{'  ' if lines else 'Columns: '}{word}")
     return lines
 
 
@@ -130,16 +198,17 @@ def _column(
     dtype: str,
     rows: int,
     column: Column | None = None,
-    missing: int | None = 0,
     missing_text: str = "",
-    values: Sequence[str] = (),
+    facts: ColumnFacts | None = None,
 ) -> _Column:
-    shown, rows = _label(label), min(rows, _ROWS)
+    """column: reads the first rows; None if that would run the user's code. facts: of all rows."""
+    name, rows = _label(label), min(rows, _ROWS)
     if column is None:
-        return _Column(shown, dtype, missing, ["…"] * rows)
-    if looks_secret(shown) and not column.right:
-        return _Column(shown, dtype, missing, [HIDDEN_VALUE] * rows)
-    return _Column(shown, dtype, missing, _cells(column, rows, missing_text), values)
+        return _Column(name, dtype, ["…"] * rows, facts)
+    if looks_secret(name) and not column.right:
+        facts = facts and ColumnFacts(facts.rows, facts.is_complete, facts.missing)
+        return _Column(name, dtype, [HIDDEN_VALUE] * rows, facts)
+    return _Column(name, dtype, _cells(column, rows, missing_text), facts)
 
 
 def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
@@ -173,18 +242,6 @@ def _label(label: Any) -> str:
     return one_line(written, _CELL_WIDTH)
 
 
-def _distinct(texts: Sequence[Any]) -> list[str]:
-    found: dict[str, None] = {}
-    for text in texts:
-        if type(text) is str:
-            found[text] = None
-            if len(found) > _MOST_VALUES or len(text) > _LONGEST_VALUE:
-                return []
-        elif cell_text(text) is not None:
-            return []
-    return list(map(repr, found)) if len(texts) >= 2 * len(found) else []
-
-
 def _first_line(texts: Sequence[str], size: int) -> list[str]:
     more = ", ..." if size > len(texts) else ""
     return [f"first values: {', '.join(texts)}{more}"] if texts else []
@@ -193,7 +250,7 @@ def _first_line(texts: Sequence[str], size: int) -> list[str]:
 # pandas
 
 
-def _frame_lines(name: str, kind: str, value: Any) -> list[str]:
+def _frame_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
     rows, width = value.shape
     is_nested = is_one_of(value.columns, "pandas", "MultiIndex")
     levels = value.columns.levels if is_nested else [value.columns]
@@ -205,32 +262,55 @@ def _frame_lines(name: str, kind: str, value: Any) -> list[str]:
         more += f", columns: MultiIndex of {len(levels)} levels"
     elif labels and type(labels[0]) is not str:
         more += f", column labels: {type_name(labels[0])}"
-
-    def describe_column(at: int) -> _Column:
-        array = value._mgr.blocks[value._mgr.blknos[at]].values
-        if is_from(array, "numpy", "pandas"):
-            return _pandas_column(labels[at], value.iloc[:, at], rows * width)
-        # Not even a Series of it can be created without running its code.
-        return _column(labels[at], f"<{type_name(array)}>", rows)
-
     return _table_lines(
         f"{name}: {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}{more}",
         f"{name}.head({_ROWS}):",
-        list(map(describe_column, range(len(labels)))),
+        _frame_columns(value, labels, limit),
         width,
+        limit,
         _row_labels(value.index[:_ROWS]),
     )
 
 
-def _pandas_column(label: Any, series: Any, cells: int) -> _Column:
+def _frame_columns(value: Any, labels: Sequence[Any], limit: int) -> list[_Column]:
+    arrays = [value._mgr.blocks[value._mgr.blknos[at]].values for at in range(len(labels))]
+    # Not even a Series of another array can be created without running its code.
+    series = [
+        value.iloc[:, at] if is_from(array, "numpy", "pandas") else None
+        for at, array in enumerate(arrays)
+    ]
+    all_facts = _read_facts([each for each in series if each is not None], limit)
+    facts = iter(all_facts)
+    return [
+        _column(label, f"<{type_name(array)}>", len(value))
+        if each is None
+        else _pandas_column(label, each, next(facts))
+        for label, array, each in zip(labels, arrays, series)
+    ]
+
+
+def _read_facts(series: Sequence[Any], limit: int) -> list[ColumnFacts | None]:
+    """Read columns of pandas; none if a line has no place for what is stated of them."""
+    if limit < _LINE_LIMIT:
+        return [None] * len(series)
+    return read_columns(
+        [
+            pandas_reader(each, is_key=_is_key_name(each.name)) if _is_readable(each) else None
+            for each in series
+        ]
+    )
+
+
+def _is_key_name(label: Any) -> bool:
+    return type(label) is str and _KEY_NAME.search(label[-_CELL_WIDTH:]) is not None
+
+
+def _pandas_column(label: Any, series: Any, facts: ColumnFacts | None) -> _Column:
     dtype, rows = _pandas_type(series), len(series)
     if not _is_readable(series):
         return _column(label, dtype, rows)
     missing_text = "NaT" if dtype.startswith(("datetime64", "timedelta64", "period")) else "NaN"
-    has_texts = dtype in ("object", "str", "string", "category")
-    values = _distinct(series.iloc[:_SAMPLED_ROWS].tolist()) if has_texts else ()
-    column, missing = column_of(series.iloc[:_ROWS]), _count_missing(series, cells)
-    return _column(label, dtype, rows, column, missing, missing_text, values)
+    return _column(label, dtype, rows, column_of(series.iloc[:_ROWS]), missing_text, facts)
 
 
 def _is_readable(series: Any) -> bool:
@@ -257,23 +337,6 @@ def _pandas_type(series: Any) -> str:
     return one_line(dtype_text(series.dtype), _CELL_WIDTH)
 
 
-def _count_missing(series: Any, cells: int) -> int | None:
-    """Count the missing values; None if that would take too long. cells: of the whole table."""
-    kind = series.dtype.kind if type(series.dtype).__module__.startswith("numpy") else ""
-    if kind and kind not in "fcmMO":
-        return 0
-    if cells > (_MOST_OBJECTS if kind == "O" else _MOST_NUMBERS):
-        return None
-    if kind != "O":
-        return int(series.isna().sum())
-    # By exact type, because numpy and pandas would ask each object for its class.
-    na, nat = get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT")
-    return sum(
-        each is None or each is na or each is nat or (type(each) is float and each != each)
-        for each in series.tolist()
-    )
-
-
 def _row_labels(index: Any) -> list[str]:
     if is_one_of(index, "pandas", "MultiIndex"):
         levels = [_row_labels(index.get_level_values(at)) for at in range(index.nlevels)]
@@ -295,15 +358,16 @@ def _index_words(index: Any) -> str:
     return f", index: {' '.join([*names, dtype_text(index.dtype)])}"
 
 
-def _series_lines(name: str, kind: str, value: Any) -> list[str]:
-    column = _pandas_column(value.name, value, len(value))
+def _series_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
+    [facts] = _read_facts([value], limit)
+    column = _pandas_column(value.name, value, facts)
     label = "" if value.name is None else f", name {_literal(value.name)}"
-    words = f"{column.type}{_count_words(column.missing, ', ')}{label}{_index_words(value.index)}"
+    words = f"{column.type}{label}{_index_words(value.index)}"
     lines = [f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"]
-    if not len(value):
+    if not len(value) or limit < _LINE_LIMIT:
         return lines
-    if column.values:
-        lines.append(f"values: {', '.join(column.values)}")
+    if text := _DETAILS[0].facts_text(column):
+        lines.append(text)
     head = _align([_row_labels(value.index[:_ROWS]), column.cells], left=True)
     return [*lines, f"{name}.head({_ROWS}):", *head]
 
@@ -311,22 +375,67 @@ def _series_lines(name: str, kind: str, value: Any) -> list[str]:
 # polars and Arrow
 
 
-def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
+def _typed_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
     is_arrow = is_one_of(value, "pyarrow", "Table")
+    library = "pyarrow" if is_arrow else "polars"
     if is_one_of(value, "polars", "Series"):
         value = value.to_frame()
-    dtypes = value.schema.types if is_arrow else value.dtypes
-    labels = value.column_names if is_arrow else value.columns
     rows, width = value.shape
+    title = f"{name}: {library} {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}"
+    columns = (_arrow_columns if is_arrow else _polars_columns)(value, limit)
+    if limit < _LINE_LIMIT:
+        return [_table_line(title, columns, width)]
+    more = _more_columns(columns, width)
+    lines: list[str] = []
+    for detail in _DETAILS:
+        lines = [title, *(_typed_line(column, detail) for column in columns), *more]
+        if _size(lines) <= min(limit, _TABLE_LIMIT):
+            break
+    return lines
+
+
+def _typed_line(column: _Column, detail: _Detail) -> str:
+    text = detail.facts_text(column)
+    line = f"{column.label} {column.type}: {', '.join(column.cells)}"
+    return f"{line}  {text}" if text else line
+
+
+def _arrow_columns(value: Any, limit: int) -> list[_Column]:
     head: Any = as_table(value.slice(0, _ROWS))
-    library = "pyarrow" if is_arrow else "polars"
-    lines = [f"{name}: {library} {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}"]
-    for at in range(min(width, _MOST_COLUMNS)):
-        dtype = _arrow_type(dtypes[at]) if is_arrow else one_line(str(dtypes[at]), _CELL_WIDTH)
-        known = head.column(at) if dtype else None
-        column = _column(labels[at], dtype or type_name(dtypes[at]), rows, known, 0, "null")
-        lines.append(f"{column.label} {column.type}: {', '.join(column.cells)}")
-    return [*lines, f"... and {width - _MOST_COLUMNS:,} more"] if width > _MOST_COLUMNS else lines
+    width = min(value.num_columns, _MOST_COLUMNS)
+    types = value.schema.types[:width]
+    names = [_arrow_type(each) for each in types]
+    readers = [arrow_reader(value.column(at)) if names[at] else None for at in range(width)]
+    facts = read_columns(readers if limit >= _LINE_LIMIT else [None] * width)
+    return [
+        _column(
+            value.column_names[at],
+            names[at] or type_name(types[at]),
+            len(value),
+            head.column(at) if names[at] else None,
+            "null",
+            facts[at],
+        )
+        for at in range(width)
+    ]
+
+
+def _polars_columns(value: Any, limit: int) -> list[_Column]:
+    head: Any = as_table(value.slice(0, _ROWS))
+    width = min(value.width, _MOST_COLUMNS)
+    readers = [polars_reader(value.to_series(at)) for at in range(width)]
+    facts = read_columns(readers if limit >= _LINE_LIMIT else [None] * width)
+    return [
+        _column(
+            value.columns[at],
+            one_line(str(value.dtypes[at]), _CELL_WIDTH),
+            value.height,
+            head.column(at),
+            "null",
+            facts[at],
+        )
+        for at in range(width)
+    ]
 
 
 def _arrow_type(dtype: Any) -> str:
@@ -359,9 +468,10 @@ def _extent(value: Any) -> str:
     if missing == value.size:
         return ", all missing"
     numpy = sys.modules["numpy"]
-    ends = (numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None))
-    first, last = (number_text(float(x)) if kind == "f" else one_line(str(x)) for x in ends)
-    return f", min {first}, max {last}{_count_words(missing, ', ')}"
+    low, high = numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None)
+    first, last = (one_line(str(end)) if kind in "mM" else number_text(end) for end in (low, high))
+    gaps = f", {missing:,} missing" if missing else ""
+    return f", min {first}, max {last}{gaps}"
 
 
 def _item(item: Any) -> str:

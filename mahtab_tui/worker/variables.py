@@ -336,6 +336,8 @@ class NamespaceTracker:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
+        self.version = 0
+        """Increases whenever objects may have changed."""
         self._seen = self._take_snapshot()
         self._before: MutationDetector | None = None
         self._kinds: Kinds | None = None
@@ -364,6 +366,7 @@ class NamespaceTracker:
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """Return the changes since the last call. tree: the source that ran, if any."""
+        self.version += 1
         before, now = self._seen, self._take_snapshot()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()

@@ -22,7 +22,7 @@ from mahtab_tui.session.attachments import (
     Attachments,
     MentionChip,
 )
-from mahtab_tui.session.variables import ROOM, describe_for_model
+from mahtab_tui.session.descriptions import ROOM, VariableDescriptions
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -228,7 +228,7 @@ def test_mention_in_generated_text_attaches_nothing(
 # Data as the model sees it: described by real kernels, without secrets and private variables.
 
 FRAME = "import pandas as pd\ncars = pd.DataFrame({'Name': ['bmw', 'fiat', 'vw'], 'Weight': [1500, 900, 1200]})"
-DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\nName        str\nWeight    int64\ncars.head(3):\n   Name  Weight\n0   bmw    1500\n1  fiat     900\n2    vw    1200"
+DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\nName        str  values: 'bmw', 'fiat', 'vw'\nWeight    int64  900 to 1500\ncars.head(2):\n   Name  Weight\n0   bmw    1500\n1  fiat     900"
 
 
 def test_variables_are_described_while_a_cell_runs(cells: Cells) -> None:
@@ -245,7 +245,7 @@ def test_variables_are_described_while_a_cell_runs(cells: Cells) -> None:
             cells.kernel.interrupt()
         assert cell.result().status is Status.INTERRUPTED
     assert whole == {"cars": DESCRIBED}
-    assert cut == {"cars": "cars: DataFrame, 3 rows x 2 columns\nName        str\n..."}
+    assert cut == {"cars": "cars: DataFrame, 3 rows x 2 columns: Name str, Weight int64"}
 
 
 KEY = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
@@ -282,7 +282,8 @@ exec("holder".upper() + " = [" + "ries".join(["sala", ""]) + "]")  # no name of 
 
 def described(it: Opened, question: str, codes: list[str]) -> str:
     session = it.session
-    return join_variables(describe_for_model(session.kernel, session.private, question, codes))
+    descriptions = VariableDescriptions(session.kernel, session.private)
+    return join_variables(descriptions.for_question(question, codes))
 
 
 def test_private_variables_and_values_derived_from_them_are_not_described(
@@ -292,11 +293,12 @@ def test_private_variables_and_values_derived_from_them_are_not_described(
     it.run(PRIVATE, "raised = [value + 1 for value in top]", FRAME, "private('salaries')")
     codes = ["salaries; alias; box; top; raised; show()", "cars"]
     text = described(it, "salaries alias box top raised HOLDER cars", codes)
-    assert text.startswith(DESCRIBED)
+    assert text.replace("  [the user's]", "").startswith(DESCRIBED)
     assert "42424" not in text
     assert "salary" not in text
     assert "salaries: private" in text
-    assert {"raised: list = 1 item", "HOLDER: list = 1 item"} <= set(text.split("\n"))
+    lines = {f"{name}: list = 1 item  [the user's]" for name in ("raised", "HOLDER")}
+    assert lines <= set(text.split("\n"))
 
 
 def test_all_descriptions_together_stay_within_the_limit(open_session: OpenSession) -> None:
@@ -305,8 +307,10 @@ def test_all_descriptions_together_stay_within_the_limit(open_session: OpenSessi
         "import pandas as pd\nfor n in range(20): globals()[f'table{n}'] = pd.DataFrame({f'column {c}': ['value'] for c in range(40)})"
     )
     text = described(it, "What is in table3?", [])
-    assert text.startswith("table3: DataFrame, 1 row x 40 columns\n")
-    assert "table19: DataFrame, 1 row x 40 columns\n" in text
+    assert text.startswith("table3: DataFrame, 1 row x 40 columns  [the user's]\n")
+    assert "table19: DataFrame, 1 row x 40 columns  [the user's]\n" in text
     long, _, rest = text.rpartition("\n\n")
     assert len(long) <= ROOM
-    assert "table0: DataFrame = 1 × 40" in rest.split("\n")
+    # Some have a line with their columns, and the others a line.
+    assert "table12: DataFrame, 1 row x 40 columns: column 0 str, column 1 str, " in rest
+    assert "table0: DataFrame = 1 × 40  [the user's]" in rest.split("\n")

@@ -17,7 +17,7 @@ from mahtab_tui.session.attachments import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.variables import ROOM, _fit, choose_described
+from mahtab_tui.session.descriptions import ROOM, _fit, choose_described
 
 
 @pytest.mark.parametrize(

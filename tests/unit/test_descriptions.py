@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from mahtab_tui.worker import description, table_description
+from mahtab_tui.worker import description
 from mahtab_tui.worker.description import describe, describe_value
 from tests.hostile import HOSTILE
 
@@ -179,23 +179,22 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         CARS,
         [
             "it: DataFrame, 406 rows x 4 columns",
-            f"Name                {CARS.dtypes['Name']!s:>7}  (1 missing)",
-            "Miles_per_Gallon    float64  (8 missing)",
-            "Cylinders             int64",
-            "Origin               object  values: 'USA', 'Japan'",
-            "it.head(3):",
+            f"Name                {CARS.dtypes['Name']!s:>7}  (1 missing)  all different; numbers as text, except 2",
+            "Miles_per_Gallon    float64  (8 missing)  15 to 20.5",
+            "Cylinders             int64  only 8",
+            "Origin               object  values (203 each): 'USA', 'Japan'",
+            "it.head(2):",
             "                        Name  Miles_per_Gallon  Cylinders  Origin",
             "0  chevrolet chevelle malibu              18.0          8     USA",
             "1          buick skylark 320              15.0          8   Japan",
-            "2                        NaN               NaN          8     USA",
         ],
     ),
     (
         INDEXED,
         [
             "it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)",
-            "v    int64",
-            "it.head(3):",
+            "v    int64  1 to 2; all different",
+            "it.head(2):",
             "      v",
             "a, 1  1",
             "b, 2  2",
@@ -205,8 +204,8 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pd.DataFrame({0: [1]}, index=pd.Index(["k"], name="key", dtype=object)),
         [
             "it: DataFrame, 1 row x 1 column, index: key object, column labels: int",
-            "0    int64",
-            "it.head(3):",
+            "0    int64  only 1",
+            "it.head(2):",
             "   0",
             "k  1",
         ],
@@ -215,8 +214,8 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pd.DataFrame({("a", "x"): [1]}),
         [
             "it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels",
-            "('a', 'x')    int64",
-            "it.head(3):",
+            "('a', 'x')    int64  only 1",
+            "it.head(2):",
             "   ('a', 'x')",
             "0           1",
         ],
@@ -227,22 +226,38 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     ),
     (
         pd.Series([1.5, None], name="price"),
-        ["it: Series, 2 rows, float64, 1 missing, name 'price'", "it.head(3):", "0  1.5", "1  NaN"],
+        [
+            "it: Series, 2 rows, float64, name 'price'",
+            "(1 missing)  only 1.5",
+            "it.head(2):",
+            "0  1.5",
+            "1  NaN",
+        ],
     ),
     (pd.Index([1, 2], name="n"), ["it: Index, 2 items, index: n int64", "first values: 1, 2"]),
     (
         pl.DataFrame({"a": [1, None], "b": [[1], [2, 3]], "c": ["x", "y"]}),
         [
             "it: polars DataFrame, 2 rows x 3 columns",
-            "a Int64: 1, null",
+            "a Int64: 1, null  (1 missing)  only 1",
             "b List(Int64): list 1 item, list 2 items",
-            "c String: x, y",
+            "c String: x, y  values: 'x', 'y'",
         ],
     ),
-    (pl.Series("a", [1, None]), ["it: polars Series, 2 rows x 1 column", "a Int64: 1, null"]),
+    (
+        pl.Series("a", [1.5, float("nan"), None]),
+        [
+            "it: polars Series, 3 rows x 1 column",
+            "a Float64: 1.5, NaN  (1 missing)  only 1.5; 1 NaN",
+        ],
+    ),
     (
         pa.table({"a": [1, 2], "b": ["x", None]}),
-        ["it: pyarrow Table, 2 rows x 2 columns", "a int64: 1, 2", "b string: x, null"],
+        [
+            "it: pyarrow Table, 2 rows x 2 columns",
+            "a int64: 1, 2  1 to 2",
+            "b string: x, null  (1 missing)",
+        ],
     ),
 ]
 
@@ -259,8 +274,8 @@ def test_each_kind_of_value_is_described(value: Any, expected: list[str]) -> Non
 def test_columns_are_described_without_secrets() -> None:
     text = describe_value("it", KINDS, LIMIT)
     rows = [line.split() for line in text.split("\n")]
-    assert ["any", "object"] in rows
-    assert ["n", "Int64", "(1", "missing)"] in rows
+    assert ["any", "object", "mixed", "types:", "1", "dict,", "1", "list"] in rows
+    assert ["n", "Int64", "(1", "missing)", "only", "1"] in rows
     shown = ("' padded'", f"{'x' * 39}…", "{'a': int}", "[1, 2]", "(0, 1]", "NaT")
     assert [each for each in shown if each not in text] == []
     assert [secret for secret in ("hunter2", "sesame") if secret in text] == []
@@ -276,22 +291,39 @@ def test_wide_table_shows_some_columns() -> None:
     wide = pd.DataFrame(np.zeros((3, 2_000)), columns=[f"col_{n}" for n in range(2_000)])
     found = lines(wide, "wide", 10_000)
     assert found[0] == "wide: DataFrame, 3 rows x 2,000 columns"
-    head = found[found.index("wide.head(3):") + 1 :]
-    assert max(map(len, head)) <= 210
+    head = found[found.index("wide.head(2):") + 1 :]
+    assert max(map(len, head)) <= 70
     assert all(line.endswith("  ...") for line in head)
     named = " ".join(found)
-    assert "col_59 float64, ... and 1,940 more" in named
+    assert "col_59 float64 ... and 1,940 more columns" in named
     assert "col_60" not in named
 
 
 @pytest.mark.parametrize("limit", [1, 10, 40, 100, 400, 1_000])
 def test_a_description_is_cut_after_a_line(limit: int) -> None:
-    for value in (CARS, KINDS, "x" * 500, {n: n for n in range(100)}, Point):
+    for value in ("x" * 500, {n: n for n in range(100)}, Point):
         text, whole = describe_value("it", value, limit), describe_value("it", value, 100_000)
         assert len(text) <= limit
         if len(whole) > limit >= 100:
             assert text.endswith("\n...")
             assert whole.startswith(text[: -len("\n...")])
+
+
+def test_types_of_items_are_stated_only_for_those_that_were_looked_at() -> None:
+    assert lines([*[1] * 150, "a"])[0].startswith("it: list, 151 items of int or str: 1, 1, ")
+    first = lines([0.5] * 200_000)[0]
+    assert first.startswith("it: list, 200,000 items, the first 100,000 of float: ")
+    assert lines([[1] * 101])[1] == "  [0]: [int, …] x 101"
+
+
+@pytest.mark.parametrize("limit", [1, 40, 160, 400, 600, 1_000, 2_250])
+def test_a_table_has_fewer_details_where_they_do_not_fit(limit: int) -> None:
+    cars = describe_value("cars", CARS, limit)
+    assert len(cars) <= limit
+    names = [name for name in CARS.columns if name in cars]
+    assert len(names) == 4 or limit < 160
+    assert ("'USA', 'Japan'" in cars) == (limit >= 600)
+    assert ("\n" in cars) == (limit >= 400)
 
 
 def test_description_lines_are_always_printable() -> None:
@@ -316,22 +348,13 @@ def test_any_plain_data_is_described(value: Any) -> None:
 
 
 def test_slow_description_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(name: str, value: object) -> None:
+    def endless(name: str, value: object, limit: int) -> None:
         while value == "slow":
             pass
 
     monkeypatch.setattr(description, "SECONDS", 0.1)
     monkeypatch.setattr(description, "describe_table", endless)
     assert list(describe({"slow": "slow", "quick": "quick"}, ["slow", "quick"], LIMIT)) == ["quick"]
-
-
-def test_missing_values_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_description, "_MOST_NUMBERS", 10_000)
-    assert lines(pd.DataFrame({"a": np.full(10_000, np.nan), "b": 1}))[1:3] == [
-        "a    float64  (? missing)",
-        "b      int64",
-    ]
-    assert lines(CARS)[2] == "Miles_per_Gallon    float64  (8 missing)"
 
 
 # Nothing of the user's runs.
@@ -467,7 +490,7 @@ def test_no_user_code_runs() -> None:
         described.update(describe(found, [name], LIMIT))
         assert ran == [], name
     assert described.keys() == found.keys()
-    assert described["column"].endswith("0  <Hostile>\n1       None\n2       None")
+    assert described["column"].endswith("0  <Hostile>\n1       None")
     assert "k    <Kinds>" in described["kinds"]
     assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
     arguments = "a: Hostile, b: Hostile | NoneType = …, c: int = 1"

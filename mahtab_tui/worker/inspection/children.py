@@ -96,11 +96,11 @@ def _short_sequence(value: Any) -> str:
             return f"[{text}]"
     kinds = describe_types(sample)
     if kinds == "dict" and all(type(item) is dict for item in sample):
-        keys = dict.fromkeys(
-            short_key(key) for item in sample[:_MOST_ITEMS] for key in islice(item, _MOST_ITEMS)
-        )
+        keys = dict.fromkeys(short_key(key) for item in sample for key in islice(item, _MOST_ITEMS))
         kinds = f"dict with keys {_join(list(keys), len(keys))}"
-    return f"[{kinds}] x {size:,}"
+    # The types of the others are unknown.
+    more = ", …" if size > len(sample) else ""
+    return f"[{kinds}{more}] x {size:,}"
 
 
 def short_key(key: Any) -> str:
