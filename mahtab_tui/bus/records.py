@@ -383,8 +383,13 @@ class AnswerFigure(NamedTuple):
 
     text: str
     found: bool
-    """Whether it occurs in an output, an attachment or the question; else it was not computed."""
+    """Whether it occurs in an output, an attachment, code that ran or the user's words, or follows
+    from figures that do; else it was not computed."""
     cell: int | None = None
+    basis: str = ""
+    """How it follows from others, such as "8 of 406" or "3 listed"; empty if it occurs itself."""
+    near: str = ""
+    """The printed figure from which it differs by one digit, or by two swapped ones."""
 
 
 class ModelRecord(Record):
