@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple
 from .capture import LimitedOutput, OutputLimitError
 from .control import Host
 from .objects import MISSING, class_dict, find_in_class, get_if_loaded, is_class
-from .stdlib import late_import
+from .stdlib import late_import, own_module
 from .text_tools import text_form
 
 _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
@@ -69,6 +69,8 @@ _SIDES = (3_000, 1_000)
 _SHOWN_TABLES, _SHOWN_BYTES = 20, 5_000_000
 """Number of displayed tables that can be opened, and the bytes up to which one is kept alive."""
 _COLUMNS = 200
+_MAX_FIGURE_CHARS = 3_000
+"""Characters that describe a figure."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -165,7 +167,18 @@ def make_display(value: object) -> Display:
         return Display("", "", text)
     mime, data = _rich_form(value)
     key = _remember(value) if mime == "text/html" else ""
-    return Display(mime, data, str.__str__(repr(value)) + "\n", key)
+    text = str.__str__(repr(value))
+    if mime and _is_a(value, "matplotlib.figure", "Figure"):
+        text = f"{text}\n{_figure_words(value)}".rstrip()
+    return Display(mime, data, text + "\n", key)
+
+
+def _figure_words(figure: Any) -> str:
+    """Return what a figure shows, for readers without the picture."""
+    try:
+        return own_module("figure_words").describe_figure(figure)[:_MAX_FIGURE_CHARS]
+    except Exception:  # raised by the code of a subclass, or by unusual data
+        return ""
 
 
 def _rich_form(value: object) -> tuple[str, str]:
