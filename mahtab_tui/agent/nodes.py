@@ -28,8 +28,8 @@ from mahtab_tui.agent.graph import (
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
+    attached_picture_ids,
     call_model,
-    picture_ids,
     pictures_to_send,
     with_pictures,
 )
@@ -345,7 +345,7 @@ class Nodes:
         pictures = self._pictures
         request = self._fit_messages(given, system, pictures, writer)
         sent = self._choose_pictures(request, pictures)
-        if not set(picture_ids(given[-1:])) <= set(sent):
+        if not set(attached_picture_ids(given[-1:])) <= set(sent):
             if pictures:
                 _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
             else:
@@ -390,6 +390,11 @@ class Nodes:
             writer(Notice(why, level="info"))
             answer = ask(calls_as_text(request), sent, {})
         return answer
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model is known to accept pictures."""
+        return accepts_pictures(self.llm) is True and self._rejects_pictures is not self.llm
 
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:

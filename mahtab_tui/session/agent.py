@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import re
 import threading
@@ -19,6 +20,7 @@ from mahtab_tui.agent.host import (
 )
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
+    PICTURES,
     Agent,
     AssistantChat,
     Decision,
@@ -38,7 +40,7 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, CellResult, KernelError, Lock, Status
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     PLANNING,
@@ -64,6 +66,10 @@ _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stop
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
+_MAX_STEP_PICTURES = 2
+"""Figures of a step that the model gets."""
+_STEP_PICTURE_SIDE = 768
+"""Pixels of their longer side."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
 """Maximum characters of descriptions in which words of a question are searched."""
@@ -109,6 +115,9 @@ class SessionAgent:
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
+        self._picture_step = (0, 0)
+        self._step_pictures = 0
+        """Number of figures that the model gets from the turn and step of `_picture_step`."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
@@ -292,11 +301,14 @@ class SessionAgent:
             self.cancelled.set()
         undone = decision.action == "undo"
         note = "" if code == request.code else edited_note(request.block)
+        pictures: Sequence[str] = ()
         variables = ""
         if not (ended or undone):
             kernel, printed = self._kernel, bool(result.output.strip())
             with suppress(KernelError):
                 variables = describe_changes(kernel, self._private, result.changes, printed=printed)
+            if output != PRIVATE_CELL:
+                pictures = self._drawn_pictures(request, result)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -309,7 +321,30 @@ class SessionAgent:
             rewritten=result.rewritten,
             undone=undone,
             variables=make_encodable(variables),
+            pictures=pictures,
         )
+
+    def _drawn_pictures(self, request: ApprovalRequest, result: CellResult) -> Sequence[str]:
+        """Return the ids of the newest figures of a cell for a model that can see, up to the limit
+        of the step."""
+        sees = self._agent is not None and self._agent.sees_pictures
+        if not (self._parts.settings.return_pictures and sees):
+            return ()
+        step = (request.turn, request.step)
+        if step != self._picture_step:
+            self._picture_step = step
+            self._step_pictures = 0
+        names: list[str] = []
+        drawn = [display for display in result.displays if display.mime in PICTURES]
+        for display in drawn[-_MAX_STEP_PICTURES:]:
+            if self._step_pictures == _MAX_STEP_PICTURES:
+                break
+            with suppress(PictureError, ValueError):
+                picture = scale_picture(base64.b64decode(display.data), _STEP_PICTURE_SIDE)
+                self.pictures[picture.id] = picture
+                names.append(picture.id)
+                self._step_pictures += 1
+        return names
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
         return self._parts.cells.run(

@@ -162,6 +162,10 @@ class Settings(BaseSettings):
     max_turns: int = Field(
         5, ge=1, le=100, description="How often the model may run code for one question"
     )
+    return_pictures: bool = Field(
+        True,
+        description="Whether a model that can see gets the figures that its code draws, at most two a step; others get them in words",
+    )
     base_url: str | None = Field(
         None,
         pattern=r"^https?://",
