@@ -163,6 +163,7 @@ class Nodes:
             record = record.changed(text=ran.text, state=ran.state, duration=seconds, time=0.0)
             writer(record)
             element = to_xml(record, "call", "name", "arguments", "state")
+            element = prompts.escape_sections(element)
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break

@@ -41,7 +41,7 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
     ran = result["status"] not in ("skipped", "repeated")
     if with_code or (ran and note):
         code = shorten(escape_for_model(result["code"]), limit)
-        parts.append(to_xml(AssistantReplIn(code, cell=cell)))
+        parts.append(prompts.escape_sections(to_xml(AssistantReplIn(code, cell=cell))))
     if ran:
         output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
         output = shorten(output, limit) or "(nothing was printed)"
@@ -51,7 +51,7 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
         if pictures := result.get("pictures"):
             names = attributes({"pictures": " ".join(pictures)})
             element = element.replace(">", f"{names}>", 1)
-        parts.append(element)
+        parts.append(prompts.escape_sections(element))
     return "\n".join(parts)
 
 

@@ -117,8 +117,9 @@ def _ratios(
         return []
     one_percentage = first.is_percent != second.is_percent
     if not percent and (one_percentage or smaller.value < 1 < larger.value):
-        share = larger if larger.is_percent and one_percentage else smaller
-        return _applied_share(share, smaller if share is larger else larger)
+        if one_percentage and larger.is_percent:
+            return _applied_share(larger, smaller)
+        return _applied_share(smaller, larger)
     if one_percentage:
         return []
     share = smaller.value / larger.value

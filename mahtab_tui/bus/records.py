@@ -391,6 +391,11 @@ class AnswerFigure(NamedTuple):
     near: str = ""
     """The printed figure from which it differs by one digit, or by two swapped ones."""
 
+    @property
+    def doubt(self) -> str:
+        """The text of a figure that was not computed, with the one that was printed instead."""
+        return f"{self.text} (printed: {self.near})" if self.near else self.text
+
 
 class ModelRecord(Record):
     """An event of the model's work on an answer."""

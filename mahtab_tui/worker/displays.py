@@ -176,7 +176,8 @@ def make_display(value: object) -> Display:
 def _figure_words(figure: Any) -> str:
     """Return what a figure shows, for readers without the picture."""
     try:
-        return own_module("figure_words").describe_figure(figure)[:_MAX_FIGURE_CHARS]
+        words: str = own_module("figure_words").describe_figure(figure)
+        return words[:_MAX_FIGURE_CHARS]
     except Exception:  # raised by the code of a subclass, or by unusual data
         return ""
 

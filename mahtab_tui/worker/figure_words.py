@@ -15,7 +15,8 @@ MAX_TICKS_COMPARED = 200
 class _Range(NamedTuple):
     least: float
     most: float
-    count: int
+    size: int
+    """How many finite numbers there are."""
 
 
 def describe_figure(figure: Any) -> str:
@@ -78,7 +79,7 @@ def _is_plain(axis: Any) -> bool:
 def _series(axes: Any) -> list[str]:
     """Return each line, group of bars or points, and picture, with its ranges."""
     series = []
-    in_containers = set()
+    in_containers: set[int] = set()
     for container in axes.containers:
         in_containers.update(map(id, container))
         heights = [patch.get_height() for patch in container if hasattr(patch, "get_height")]
@@ -115,7 +116,7 @@ def _line_words(line: Any) -> str:
     words = f"line{_label(line)}: {count} points"
     if y_range is None:
         return f"{words}, without a finite value"
-    gaps = count - y_range.count
+    gaps = count - y_range.size
     x_words = "" if _has_dates(line) else f", x {_words(x_range)}"
     return f"{words}{x_words}, y {_words(y_range)}{f', {gaps} missing' if gaps else ''}"
 

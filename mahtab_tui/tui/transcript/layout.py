@@ -148,7 +148,7 @@ class WordsRows(list[Row]):
         self[:] = self._settled_rows
         if blocks:
             self += self._block(blocks[-1], first=not self._settled_rows)
-        texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
+        texts = [one_line(figure.doubt) for figure in self._words.own_figures if not figure.found]
         if texts:
             line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
             self.append(Row([(line, self._palette.muted)], self._bar))
