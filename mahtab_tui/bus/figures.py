@@ -180,32 +180,38 @@ class _Search:
         figure = AnswerFigure(token.text, found=False)
         if not token.ranges:
             return figure
-        figure = figure._replace(basis=self._derive_nearby(token) or self._count(token))
-        if not figure.basis:
-            figure = figure._replace(near=self._near_miss(token))
-        if not (figure.basis or figure.near):
-            figure = figure._replace(basis=self._derive_anywhere(token))
-        if figure.basis:
-            figure = figure._replace(found=True)
+        basis = self._derive_nearby(token) or self._count(token)
+        near = "" if basis else self._near_miss(token)
+        if near:
+            return figure._replace(near=near)
+        basis = basis or self._derive_anywhere(token)
+        if basis:
             self._add_operand(token)
+            return figure._replace(found=True, basis=basis)
         return figure
 
     def _is_not_claimed(self, token: FigureToken) -> bool:
+        """Return whether a figure is denied, offered, or no statement about this data."""
         before = self._answer[max(0, token.start - _CONTEXT_CHARS) : token.start]
         after = self._answer[token.end : token.end + _CONTEXT_CHARS]
-        negated = _NEGATION_BEFORE.search(before) is not None and not _DEFINITE.search(before)
-        sentence_start = self._ends[self._sentence(token) - 1] if self._sentence(token) else 0
-        offered = _OFFER.match(self._answer, sentence_start) is not None
+        if _NEGATION_BEFORE.search(before) and not _DEFINITE.search(before):
+            return True
+        if _OFFER.match(self._answer, self._sentence_start(token)):
+            return True
         sentence = _SENTENCE_END.split(before)[-1] + token.text + _SENTENCE_END.split(after)[0]
-        general = _GENERAL.search(sentence) is not None
-        absent = token.ranges is None or YEAR.fullmatch(token.text) is not None
-        absent = absent and _ABSENCE.search(sentence) is not None
-        is_base = _POWER_OF_TEN.fullmatch(token.text) is not None
-        is_base = is_base and (
-            _UNIT_BASE_BEFORE.search(before) is not None
-            or _UNIT_BASE_AFTER.match(after) is not None
-        )
-        return negated or offered or general or absent or is_base
+        if _GENERAL.search(sentence):
+            return True
+
+        # A year or a name may be what is missing; a number counts what is.
+        is_name = token.ranges is None or YEAR.fullmatch(token.text) is not None
+        if is_name and _ABSENCE.search(sentence):
+            return True
+        is_base = _UNIT_BASE_BEFORE.search(before) or _UNIT_BASE_AFTER.match(after)
+        return bool(is_base) and _POWER_OF_TEN.fullmatch(token.text) is not None
+
+    def _sentence_start(self, token: FigureToken) -> int:
+        sentence = self._sentence(token)
+        return self._ends[sentence - 1] if sentence else 0
 
     def _derive_nearby(self, token: FigureToken) -> str:
         """Return how a figure follows from figures just before it, or from a printed column."""

@@ -386,9 +386,9 @@ class AnswerFigure(NamedTuple):
     """Whether it occurs in an output, an attachment, code that ran or the user's words, or follows
     from figures that do; else it was not computed."""
     cell: int | None = None
-    basis: str = ""
-    """How it follows from others, such as "8 of 406" or "3 listed"; empty if it occurs itself."""
-    near: str = ""
+    basis: str | None = None
+    """How it follows from others, such as "8 of 406" or "3 listed"; None if it occurs itself."""
+    near: str | None = None
     """The printed figure from which it differs by one digit, or by two swapped ones."""
 
     @property

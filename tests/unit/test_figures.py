@@ -235,7 +235,7 @@ def test_figure_that_follows_from_others_says_how(
 def test_near_miss_names_the_printed_figure(stated: str, printed: str, near: str) -> None:
     source = FigureSource(1, printed)
     (figure,) = find_figures(f"It is {stated}.", [source], "")
-    assert figure == AnswerFigure(stated, found=False, near=near)
+    assert figure == AnswerFigure(stated, found=False, near=near or None)
     assert near_misses([figure]) == ([figure] if near else [])
     unprinted = source._replace(printed=False)
     assert near_misses(find_figures(f"It is {stated}.", [unprinted], "")) == []
