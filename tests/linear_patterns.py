@@ -31,6 +31,7 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.conversation._ATTACHMENTS",
     "mahtab_tui.agent.conversation.OUTPUT",
     "mahtab_tui.agent.model_calls._ATTACHED",
+    "mahtab_tui.agent.model_calls._DRAWN",
     "mahtab_tui.llm.scripted._OUTPUT",
     "mahtab_tui.manual._COMMENT",
     "mahtab_tui.manual._PICTURE",

@@ -17,7 +17,8 @@ SECONDS = 8
 
 def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.answers import AnswerSplitter
-    from mahtab_tui.bus.figures import FigureSource, find_figures
+    from mahtab_tui.bus.figure_sources import FigureSource
+    from mahtab_tui.bus.figures import find_figures, names_no_value
     from mahtab_tui.bus.output import OutputBuffer
     from mahtab_tui.bus.sanitize import plain, styled
     from mahtab_tui.bus.terminal_screen import collapse
@@ -78,6 +79,11 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         find_figures(text, [], "")
         find_figures("12 of 'foo bar' on 2013-01-05 at 10:30", [FigureSource(1, text)], "")
 
+    def derived_figures(text: str) -> None:
+        short = FigureSource(2, text[: LENGTH // 10])
+        answer = "12.5 % of 317, 3.33 and 407 not in any 9"
+        find_figures(answer, [FigureSource(1, text), short, short], text)
+
     def read_as_cells(text: str, name: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / name
@@ -104,6 +110,8 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "lines with words of a query": query_lines,
         "partitions": lambda text: list(partition_spans(text, 5_000)),
         "figures of an answer": figures,
+        "derived figures": derived_figures,
+        "values that are named": lambda text: names_no_value(text, [text, "8"], text),
         "cells of a script": lambda text: read_as_cells(f"# %%\n{text}", "a.py"),
         "cells of Markdown": lambda text: read_as_cells(f"---\n{text}\n---\n{text}", "a.md"),
     }

@@ -48,6 +48,8 @@ class ExecutionResult(TypedDict):
     undone: NotRequired[bool]
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
+    pictures: NotRequired[Sequence[str]]
+    """The ids of the figures that it drew, for a model that can see."""
 
 
 class ToolCall(TypedDict):

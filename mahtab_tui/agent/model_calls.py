@@ -55,16 +55,29 @@ _ATTACHED = re.compile(
     re.DOTALL,
 )
 """Output and files are escaped, so they cannot imitate a picture."""
+_DRAWN = re.compile(
+    r'<assistant-repl-out(?: [\w-]+="[^"]*")*? pictures="([\w ]+)"(?: [\w-]+="[^"]*")*>'
+)
+"""The figures that a cell drew."""
+
+
+def attached_picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
+    texts = (str(message.text) for message in messages if message.type == "human")
+    return list(dict.fromkeys(match[2] for text in texts for match in _ATTACHED.finditer(text)))
 
 
 def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
-    found = (
-        found[2]
-        for message in messages
-        if message.type == "human"
-        for found in _ATTACHED.finditer(str(message.text))
-    )
-    return list(dict.fromkeys(found))
+    """Return the pictures that the user attached and that cells drew, in order."""
+    places: list[tuple[int, int, str]] = []
+    for index, message in enumerate(messages):
+        if message.type != "human":
+            continue
+        text = str(message.text)
+        places += [(index, match.start(), match[2]) for match in _ATTACHED.finditer(text)]
+        for match in _DRAWN.finditer(text):
+            places += [(index, match.start(), name) for name in match[1].split()]
+    places.sort(key=lambda place: place[:2])
+    return list(dict.fromkeys(name for _, _, name in places))
 
 
 def pictures_to_send(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -32,8 +32,8 @@ from mahtab_tui.agent.graph import (
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
+    attached_picture_ids,
     call_model,
-    picture_ids,
     pictures_to_send,
     with_pictures,
 )
@@ -49,7 +49,8 @@ from mahtab_tui.agent.tool_calls import (
     run_call,
 )
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.figures import FigureSource, find_figures
+from mahtab_tui.bus.figure_sources import FigureSource
+from mahtab_tui.bus.figures import find_figures
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -112,6 +113,11 @@ _NO_RESULTS = re.compile(
     r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
 )
 """Example rows of a table, and versions of modules."""
+_CHALLENGE = re.compile(
+    f"^.*{re.escape(max(re.split('{[a-z_]+}', prompts.CORRECT_FIGURES), key=len))}.*$",
+    re.MULTILINE,
+)
+"""A request to correct figures, which names the wrong ones."""
 
 
 @dataclass(eq=False, repr=False)
@@ -177,6 +183,7 @@ class Nodes:
             record = record.changed(text=ran.text, state=ran.state, duration=seconds, time=0.0)
             writer(record)
             element = to_xml(record, "call", "name", "arguments", "state")
+            element = prompts.escape_sections(element)
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break
@@ -392,7 +399,7 @@ class Nodes:
         pictures = self._pictures
         request = self._fit_messages(given, system, pictures, writer)
         sent = self._choose_pictures(request, pictures)
-        if not set(picture_ids(given[-1:])) <= set(sent):
+        if not set(attached_picture_ids(given[-1:])) <= set(sent):
             if pictures:
                 _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
             else:
@@ -437,6 +444,11 @@ class Nodes:
             writer(Notice(why, level="info"))
             answer = ask(calls_as_text(request), sent, {})
         return answer
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model is known to accept pictures."""
+        return accepts_pictures(self.llm) is True and self._rejects_pictures is not self.llm
 
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:
@@ -542,20 +554,50 @@ def normalize_code(code: str) -> str:
 def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
-    """Look up an answer's figures in outputs, attachments, variables, and the answer's own code."""
+    """Look up an answer's figures in all that was printed, attached, run and said in the
+    conversation. Those of a plan are proposals, so they are not looked up."""
+    if _is_plan(messages, state["original_prompt"]):
+        return ()
     parsed = parse_response(answer)
-    results = state["execution_results"]
-    sources = [FigureSource(result["cell"], result.get("variables", "")) for result in results]
-    sources += [FigureSource(None, block) for block in parsed.code_blocks]
-    for text in (str(message.text) for message in messages if message.type != "ai"):
-        for tag, content in _source_records(text):
-            cell = _CELL.search(tag)
-            sources.append(FigureSource(int(cell[1]) if cell else None, content))
-        after = text.rpartition(f"{prompts.VARIABLES}\n")[2]
-        variables = after.rpartition(f"\n{prompts.QUESTION} ")[0]
-        sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
-    code = "\n".join([*(result["code"] for result in results), *parsed.code_blocks])
+    blocks = list(parsed.code_blocks)
+    sources: list[FigureSource] = []
+    for message in messages:
+        text = str(message.text)
+        if message.type != "ai":
+            sources += _message_sources(text)
+            continue
+        earlier = parse_response(text)
+        blocks += earlier.code_blocks
+        # What this turn's answers said may be what is wrong with them.
+        if not (message.id or "").startswith(f"{state['turn']}."):
+            sources.append(FigureSource(None, earlier.chat, printed=False))
+    code = "\n".join([*blocks, *(result["code"] for result in state["execution_results"])])
+    sources.append(FigureSource(None, code, printed=False))
     return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
+
+
+def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:
+    """Return whether the newest message with the question asks for a plan."""
+    asked = (
+        str(message.text)
+        for message in reversed(messages)
+        if message.type == "human" and question in str(message.text)
+    )
+    return prompts.PLANNING in next(asked, "")
+
+
+def _message_sources(text: str) -> Iterator[FigureSource]:
+    """Return the outputs and attachments of a message, and its other text: the user's words and
+    code, descriptions of variables, and notes on what was skipped and undone."""
+    rest: list[str] = []
+    end = 0
+    for record in _source_records(text):
+        cell = _CELL.search(record.tag)
+        yield FigureSource(int(cell[1]) if cell else None, record.content)
+        rest.append(text[end : record.start])
+        end = record.end
+    words = _CHALLENGE.sub("", "\n".join((*rest, text[end:])))
+    yield FigureSource(None, _NO_RESULTS.sub("", words), printed=False)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -576,17 +618,26 @@ def _stored_text(answer: ModelAnswer) -> str:
     return "\n\n".join(part for part in (text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
-def _source_records(text: str) -> Iterator[tuple[str, str]]:
-    start, unclosed = 0, set[str]()
-    while begun := _SOURCE.search(text, start):
-        name, start = begun[1], begun.end()
-        end = -1 if name in unclosed else text.find(f"</{name}>", start)
-        if end < 0:
+class _SourceRecord(NamedTuple):
+    tag: str
+    content: str
+    start: int
+    end: int
+    """Where the element begins and ends in its message."""
+
+
+def _source_records(text: str) -> Iterator[_SourceRecord]:
+    end = 0
+    unclosed = set[str]()
+    while begun := _SOURCE.search(text, end):
+        name, start, end = begun[1], begun.start(), begun.end()
+        closed = -1 if name in unclosed else text.find(f"</{name}>", end)
+        if closed < 0:
             unclosed.add(name)
             continue
-        tag, _, content = text[begun.start() : end].partition(">")
-        start = end
-        yield tag, content
+        tag, _, content = text[start:closed].partition(">")
+        end = closed
+        yield _SourceRecord(tag, content, start, end)
 
 
 def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:

@@ -254,6 +254,11 @@ class ReplAgent:
             self._withdraw(turn)
             raise
 
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model is known to accept pictures."""
+        return self._nodes.sees_pictures
+
     def prepare(self) -> None:
         """Prepare a model that then answers sooner. Waits. Raises `ModelError`."""
         llm = self._nodes.llm

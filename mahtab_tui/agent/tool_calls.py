@@ -16,7 +16,7 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
 from mahtab_tui.agent.host import ExecutionResult, ToolCall
-from mahtab_tui.bus.prompt import shorten, to_xml
+from mahtab_tui.bus.prompt import attributes, shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
@@ -61,7 +61,7 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
     ran = result["status"] not in ("skipped", "repeated")
     if with_code or (ran and note):
         code = shorten(escape_for_model(result["code"]), limit)
-        parts.append(to_xml(AssistantReplIn(code, cell=cell)))
+        parts.append(prompts.escape_sections(to_xml(AssistantReplIn(code, cell=cell))))
     if ran:
         output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
         if len(output) > limit:
@@ -69,7 +69,11 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
         output = output or "(nothing was printed)"
         if made := result.get("variables"):
             output = f"{output}\n\n{escape_for_model(made)}"
-        parts.append(to_xml(AssistantReplOut(output, cell=cell, status=result["status"])))
+        element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
+        if pictures := result.get("pictures"):
+            names = attributes({"pictures": " ".join(pictures)})
+            element = element.replace(">", f"{names}>", 1)
+        parts.append(prompts.escape_sections(element))
     return "\n".join(parts)
 
 

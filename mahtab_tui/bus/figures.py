@@ -1,288 +1,400 @@
-"""Finds the figures of an answer (numbers, ISO dates, quoted values), and the output,
-attachment or question that each comes from. The patterns prefer silence to a false alarm."""
+"""Finds the figures of an answer (numbers, ISO dates, quoted values), and the output, attachment,
+code or words that each comes from. The patterns prefer silence to a false alarm."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations, product
-from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
+from mahtab_tui.bus.figure_arithmetic import (
+    YEAR,
+    Operand,
+    Precision,
+    derive_by_pairs,
+    derive_by_totals,
+    derive_growth,
+    derive_part,
+    enumerated_items,
+    list_sizes,
+    wrong_digits,
+)
+from mahtab_tui.bus.figure_sources import (
+    MAX_PARTS,
+    SOURCE_END,
+    FigureSource,
+    Source,
+    contains,
+    find_token,
+    fold,
+    read_sources,
+)
+from mahtab_tui.bus.figure_tokens import ONLY_NUMBER, FigureToken, number_ranges, scan_figures
 from mahtab_tui.bus.records import AnswerFigure
 
-SOURCE_END = 500_000
-"""Characters to read at each end of a source."""
-ALL_SOURCES = 8_000_000
 MOST_DIFFERENT = 300
-
-
-class FigureSource(NamedTuple):
-    cell: int | None
-    """None for an attachment or a tool's result."""
-    text: str
+_MAX_DERIVED = 40
+"""Number of figures that occur nowhere for which a derivation and a near miss are looked for."""
+_MAX_OPERANDS = 12
+"""Figures from which others may follow, in a part of an answer or in one source."""
+_MAX_SCALARS = 8
+"""Numbers up to which a source is short."""
+_MAX_WHOLES = 60
+_MIN_SCALED = 1_000
+"""Above this, a figure with decimals is probably written in thousands or millions."""
+_MAX_GROUPS = 60
+"""Short sources and printed rows from whose numbers others may follow."""
+_NEARBY_SENTENCES = 3
+"""A figure's sentence and those before it, whose figures it may be computed from."""
 
 
 def find_figures(
     answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
 ) -> tuple[AnswerFigure, ...]:
-    """Return the figures of an answer in order, each text once. code: quoted names in it are not
-    reported as missing, nor are identifiers."""
-    searched, names = _read_sources(sources, question), _fold(code)
-    looked_up: dict[tuple[str, str], AnswerFigure] = {}
-    figures: list[tuple[_Token, int, AnswerFigure]] = []
-    operands: dict[int, dict[float, None]] = defaultdict(dict)
-    ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
-    for token in _scan(answer):
-        key = (token.text, token.hedge)
-        if key not in looked_up:
-            if len(looked_up) == MOST_DIFFERENT:
-                break
-            looked_up[key] = AnswerFigure(token.text, *_find(token, searched))
-        figure, sentence = looked_up[key], bisect_left(ends, token.start)
-        if figure.found and token.ranges:
-            operands[sentence][abs(token.ranges[0].middle)] = None
-        quoted = token.quoted
-        if figure.found or not quoted or not (quoted.isidentifier() or _fold(quoted) in names):
-            figures.append((token, sentence, figure))
-    by_text: dict[str, AnswerFigure] = {}
-    for token, sentence, figure in figures:
-        if not figure.found and _follows(token, list(operands[sentence])[:8]):
-            figure = figure._replace(found=True)
-        if figure.text not in by_text or (figure.found and not by_text[figure.text].found):
-            by_text[figure.text] = figure
-    return tuple(by_text.values())
+    """Return the figures of an answer in order, each text once.
+
+    Args:
+        question: Its numbers count, and those that are written as words.
+        code: Quoted names in it are not reported as missing, nor are identifiers.
+    """
+    return _Search(answer, sources, question, fold(code)).figures()
 
 
-def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    return ((token.start, token.end) for token in _scan(text))
+def near_misses(figures: Iterable[AnswerFigure]) -> list[AnswerFigure]:
+    """Return the figures that are nearly a printed one: most likely slips, worth a question."""
+    return [figure for figure in figures if figure.near]
 
 
-# Reading an answer
+def names_no_value(answer: str, outputs: Sequence[str], question: str) -> bool:
+    """Return whether an answer from outputs has neither a figure nor a word of theirs that the
+    question does not have. An answer that denies something rightly names none."""
+    if _NEGATIVE_ANSWER.search(answer[:SOURCE_END]):
+        return False
+    sources = [FigureSource(1, output) for output in outputs]
+    values = {word for source in sources for word in _value_words(Source(source).text)}
+    if not values:
+        return False
+    figures = find_figures(answer, sources, "")
+    asked = {*_value_words(question)}
+    if any(figure.found and not asked.issuperset(_value_words(figure.text)) for figure in figures):
+        return False
+    if _YES.search(answer[:SOURCE_END]) and not values.isdisjoint(_TRUTH_VALUES):
+        return False
+    return values.isdisjoint({*_value_words(answer)} - asked)
 
 
-class _Range(NamedTuple):
-    """The numbers that are rounded to a figure."""
+def _value_words(text: str) -> Iterator[str]:
+    """Return the words and numbers of a text that may be values."""
+    words = _VALUE_WORD.findall(_REPRESENTATION.sub("", text[:SOURCE_END]).casefold())
+    stems = (word if word[0].isdecimal() else word[:_WORD_STEM_CHARS] for word in words)
+    return (stem for stem, word in zip(stems, words, strict=True) if word not in _LABEL_WORDS)
 
-    middle: float
-    half: float
-    signed: bool
+
+# Looking figures up
 
 
-class _Token(NamedTuple):
+class _StatedOperand(NamedTuple):
     start: int
-    end: int
-    text: str
-    ranges: list[_Range] | None = None
-    """None for other figures; empty for a number that means "none" or "one"."""
-    quoted: str = ""
-    hedge: str = ""
-    """Such as "about" or "<"."""
+    """Where it begins in the answer."""
+    sentence: int
+    operand: Operand
 
 
-_W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
-"""A word character. Chinese has no space before a number."""
-_GAPS = " \u00a0\u2009\u202f"
-_NUMBER = rf"""(?<!{_W})(?<!\^)(?:
-    (?P<sign>(?<![\w)\].])[-−])?(?:[$€£¥₹]\s?)?
-    (?P<digits>(?>
-        \d{{1,3}}(?P<gap>[,.'’_{_GAPS}])\d{{3}}(?:(?P=gap)\d{{3}}){{0,8}}+(?!\d)(?:[.,]\d++)?
-        | \d++(?:[.,]\d++)? | \.\d++
-    ))
-    (?P<power>[eE][-+]?\d{{1,3}}(?!\w))?
-    (?P<unit>\s?(?:%|per\s?cent(?:age\s+points?)?\b|(?i:thousand|million|billion|trillion)\b)
-        | (?:[{_GAPS}]?(?:[kKMB]|bn|[kKMG]B)
-            | st|nd|rd|th|ms|min|h|m|cm|mm|km|in|kg|mg|g|x|×|px|[°º][CF]?|W|kW|mph|mpg|[$€£¥]
-        )(?!{_W})
-    )?
-    (?!{_W}|[\ufe0f\u20e3]|-[A-Za-z])
-)"""
-_TOKEN = re.compile(
-    rf"""
-    ^[ \t]{{0,3}}(?P<fence>`{{3,}}(?![^`\n]*`)|~{{3,}}).*+(?:\n(?![ \t]{{0,3}}(?P=fence)).*+)*+(?:\n.*+)?
-    | ^[ \t]{{0,3}}\#{{1,6}}[ \t].*+
-    | ^[ \t]*+(?:>[ \t]*+)*+(?:[-*+][ \t]++)?[*_]{{0,2}}\d{{1,9}}[.)][*_]{{0,2}}(?=[ \t])
-    | ^[ \t]*+\|[ \t]*+\d{{1,3}}[ \t]*+(?=\|)
-    | [A-Za-z][A-Za-z0-9+.-]{{1,20}}+://[^\s<>]++ | www\.[^\s<>]++
-    | (?<![\w)])[~.]{{0,2}}/\w[\w./-]*+
-    | (?P<ticks>`{{1,2}})(?P<ticked>[^`\n]{{1,300}})(?P=ticks)
-    | (?<![\w"])"(?=\S)(?P<double>[^"\n]{{1,120}})(?<=\S)"
-    | (?<![\w'’])'(?=[\w$€£])(?P<single>[^'\n]{{1,80}})(?<=\S)'(?!\w)
-    | “(?P<curly>[^“”\n]{{1,120}})”
-    | (?P<date>\b\d{{4}}-\d\d(?:-\d\d)?(?![\d-])) | \d{{1,2}}(?::\d\d){{1,2}} | \d{{1,2}}\s?[AaPp]\.?[Mm]\b
-    | \b(?i:cells?)\s\#?\d++(?:(?:,\s?|\s?[-–]\s?|\s(?:and|or|to)\s)\d++\b)*+ | \b(?:In|Out)\s?\[\d++\]
-    | \b(?i:steps?|sections?|parts?|options?|examples?|fig(?:ure)?s?\.?|tables?|questions?|versions?
-        |python|pandas|numpy|top|first|last|next|previous|no\.)\s\#?\d++(?:\.\d++)*+(?![%\w])
-    | \#\d++ | (?:80|90|95|99)\s?%\s(?:confidence|CI\b|prediction|credible)
-    | \d++(?:\.\d++)?\s?[×x*·]\s?10(?:\^|\*\*|[⁻⁺⁰¹²³⁴-⁹])[\d⁻⁺⁰¹²³⁴-⁹{{}}+−-]*+
-    | (?!\d{{1,3}}(?:\.\d{{3}}){{2,}}+(?![.\d]))\d++(?:\.\d++){{2,}}+
-    | (?P<number>{_NUMBER})
-    | (?!\d){_W}++(?:['’./@-]{_W}++)*+
-    | \d{_W}*+(?:[./-]{_W}++)*+
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-"""Figures in named groups, and what is skipped."""
-_QUOTES = ("ticked", "double", "single", "curly")
-_ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
-_HEDGE = re.compile(
-    r"(?i:\b(?:about|around|approximately|roughly|nearly|almost|over|under"
-    r"|(?:more|less|fewer)\sthan|at\s(?:least|most))|[~≈<>≤≥])\s?$"
-)
-_CODE = re.compile(
-    r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not)\b"
-)
+class _Kind(TypedDict):
+    """Which results of arithmetic a figure may be, for `derive_by_pairs`."""
+
+    precision: Precision
+    ratios: bool
+    percent: bool
+    factor: bool
 
 
-def _scan(text: str) -> Iterator[_Token]:
-    position = 0
-    while match := _TOKEN.search(text, position):
-        start, end = match.span()
-        position = max(end, position + 1)
-        if match["number"]:
-            found = _HEDGE.search(text[max(0, start - 20) : start])
-            hedge = found[0].strip() if found else ""
-            yield _Token(start, end, match[0], _ranges(match, hedge), hedge=hedge)
-        elif match["date"]:
-            yield _Token(start, end, match[0])
-        elif quote := next((name for name in _QUOTES if match[name]), ""):
-            inner = match[quote].strip().rstrip(",.;:!?")
-            if number := _ONLY_NUMBER.fullmatch(inner):
-                yield _Token(start, end, match[0], _ranges(number, ""))
-            elif inner.count(" ") > 5 and quote != "ticked":  # a sentence
-                position = match.start(quote)
-            elif len(inner) > 1 and re.search(r"\w", inner) and not _CODE.search(inner):
-                yield _Token(start, end, match[0], quoted=inner)
+class _Search:
+    """Looks up the figures of one answer."""
 
+    def __init__(
+        self, answer: str, sources: Sequence[FigureSource], question: str, names: str
+    ) -> None:
+        self._answer = answer
+        self._names = names
+        self._sources = read_sources(sources, question)
+        self._ends = [match.end() for match in _SENTENCE_END.finditer(answer)]
+        self._stated: list[_StatedOperand] = []
+        """Numbers of the answer that were found, in order."""
 
-_UNITS = {
-    0.01: "% th",
-    1e3: "thousand k kb",
-    1e6: "million m mb",
-    1e9: "billion b bn gb",
-    1e12: "trillion",
-}
-_SCALES = {unit: factor for factor, units in _UNITS.items() for unit in units.split()}
+    def figures(self) -> tuple[AnswerFigure, ...]:
+        occurrences = self._look_up()
+        missing = [token for token, figure in occurrences if not figure.found]
+        explained: dict[int, AnswerFigure | None] = {}
+        for token in missing[:_MAX_DERIVED]:
+            explained[token.start] = self._explain(token)
 
+        by_text: dict[str, AnswerFigure] = {}
+        for token, figure in occurrences:
+            figure_or_none = explained.get(token.start, figure)
+            if figure_or_none is None:
+                continue
+            earlier = by_text.get(token.text)
+            if earlier is None or (figure_or_none.found and not earlier.found):
+                by_text[token.text] = figure_or_none
+        return tuple(by_text.values())
 
-def _ranges(match: re.Match[str], hedge: str) -> list[_Range]:
-    """Return the numbers that are rounded to a figure: its last digit decides."""
-    if match[0] in ("0", "1"):
-        return []
-    unit = (match["unit"] or "").strip()
-    scale = 0.01 if unit.startswith("per") else 1.0 if unit == "m" else _SCALES.get(unit.lower(), 1)
-    power = float(f"1{match['power'] or 'e0'}") * (-1 if match["sign"] else 1)
-    ranges = []
-    for digits in _plain_digits(match["digits"], match["gap"]):
-        value, decimals = float(digits), len(digits.partition(".")[2])
-        steps = [10.0 ** -min(300, decimals)]
-        if hedge and not decimals:
-            steps.append(10.0 ** min(300, len(digits) - len(digits.rstrip("0"))))
-        if hedge in ("<", "≤") and value <= 0.1:  # a p-value
-            ranges.append(_Range(value / 2, value / 2, signed=False))
-        for factor in (power, power * scale):
-            halves = [step * abs(factor) / 2 for step in steps]
-            ranges += [_Range(value * factor, half, bool(match["sign"])) for half in halves]
-    return ranges
+    def _look_up(self) -> list[tuple[FigureToken, AnswerFigure]]:
+        """Return the figures with whether each occurs in a source."""
+        looked_up: dict[tuple[str, str], AnswerFigure] = {}
+        occurrences: list[tuple[FigureToken, AnswerFigure]] = []
+        for token in scan_figures(self._answer):
+            key = (token.text, token.hedge)
+            if key not in looked_up:
+                if len(looked_up) == MOST_DIFFERENT:
+                    break
+                looked_up[key] = AnswerFigure(token.text, *find_token(token, self._sources))
+            figure = looked_up[key]
+            if figure.found:
+                self._add_operand(token)
+            if figure.found or not self._is_name(token):
+                occurrences.append((token, figure))
+        return occurrences
 
+    def _is_name(self, token: FigureToken) -> bool:
+        """Return whether a quoted text is rather a name in code than a value."""
+        quoted = token.quoted
+        return bool(quoted) and (quoted.isidentifier() or fold(quoted) in self._names)
 
-def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits for `float`: "1.234" is 1.234, or 1234 with grouped digits."""
-    if gap is None:
-        return [digits.replace(",", ".")]
-    *groups, last = digits.split(gap)
-    grouped = "".join(groups) + last.replace(",", ".")
-    return [digits, grouped] if gap == "." and len(groups) == 1 and last.isdigit() else [grouped]
+    def _add_operand(self, token: FigureToken) -> None:
+        if token.ranges:
+            operand = Operand(token.value, token.text)
+            self._stated.append(_StatedOperand(token.start, self._sentence(token), operand))
 
+    def _sentence(self, token: FigureToken) -> int:
+        return bisect_right(self._ends, token.start)
 
-# Sources
+    def _explain(self, token: FigureToken) -> AnswerFigure | None:
+        """Return what is known of a figure that occurs nowhere: how it follows from others, or
+        which printed figure it nearly equals; None if it is not to be looked up, because it says
+        what does not exist, or what is true of other data."""
+        if self._is_not_claimed(token):
+            return None
+        figure = AnswerFigure(token.text, found=False)
+        if not token.ranges:
+            return figure
+        basis = self._derive_nearby(token) or self._count(token)
+        near = "" if basis else self._near_miss(token)
+        if near:
+            return figure._replace(near=near)
+        basis = basis or self._derive_anywhere(token)
+        if basis:
+            self._add_operand(token)
+            return figure._replace(found=True, basis=basis)
+        return figure
 
-_SOURCE_NUMBER = re.compile(
-    r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
-    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
-)
-_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+    def _is_not_claimed(self, token: FigureToken) -> bool:
+        """Return whether a figure is denied, offered, or no statement about this data."""
+        before = self._answer[max(0, token.start - _CONTEXT_CHARS) : token.start]
+        after = self._answer[token.end : token.end + _CONTEXT_CHARS]
+        if _NEGATION_BEFORE.search(before) and not _DEFINITE.search(before):
+            return True
+        if _OFFER.match(self._answer, self._sentence_start(token)):
+            return True
+        sentence = _SENTENCE_END.split(before)[-1] + token.text + _SENTENCE_END.split(after)[0]
+        if _GENERAL.search(sentence):
+            return True
 
+        # A year or a name may be what is missing; a number counts what is.
+        is_name = token.ranges is None or YEAR.fullmatch(token.text) is not None
+        if is_name and _ABSENCE.search(sentence):
+            return True
+        is_base = _UNIT_BASE_BEFORE.search(before) or _UNIT_BASE_AFTER.match(after)
+        return bool(is_base) and _POWER_OF_TEN.fullmatch(token.text) is not None
 
-class _Source:
-    def __init__(self, cell: int | None, text: str) -> None:
-        self.cell = cell
-        self.text = f"{text[:SOURCE_END]}\n{text[SOURCE_END:][-SOURCE_END:]}"
+    def _sentence_start(self, token: FigureToken) -> int:
+        sentence = self._sentence(token)
+        return self._ends[sentence - 1] if sentence else 0
+
+    def _derive_nearby(self, token: FigureToken) -> str:
+        """Return how a figure follows from figures just before it, or from a printed column."""
+        nearby = self._nearby_operands(token)
+        if basis := self._derive(token, nearby):
+            return basis
+        totals = (total for source in self._sources for total in source.totals)
+        if basis := next((total.text for total in totals if token.accepts(total.value)), ""):
+            return basis
+        earlier = [stated.operand for stated in self._stated if stated.start < token.start]
+        summands = [operand for operand in earlier if not operand.is_percent]
+        return derive_by_totals(summands[-_MAX_OPERANDS:], token.accepts)
+
+    def _derive(self, token: FigureToken, operands: Sequence[Operand]) -> str:
+        after = self._answer[token.end : token.end + _CONTEXT_CHARS]
+        if token.is_percent and _YEARLY.match(after):
+            return derive_growth(operands, token.accepts)
+        return derive_by_pairs(operands, token.accepts, **self._kind(token))
+
+    def _nearby_operands(self, token: FigureToken) -> list[Operand]:
+        """Return the figures of a figure's sentence, of those before it, and of the question."""
+        sentence = self._sentence(token)
+        operands = [
+            stated.operand
+            for stated in self._stated
+            if sentence - _NEARBY_SENTENCES < stated.sentence <= sentence
+        ]
+        asked = self._sources[-1].operands
+        if len(asked) <= _MAX_SCALARS:
+            operands = [*asked, *operands]
+        return list(dict.fromkeys(operands))[-_MAX_OPERANDS:]
+
+    def _derive_anywhere(self, token: FigureToken) -> str:
+        """Return how a figure follows from figures of the whole answer, of a short source or of a
+        printed row, or as a part of a printed whole."""
+        nearby = self._nearby_operands(token)
+        stated = list(dict.fromkeys(stated.operand for stated in self._stated))
+        groups = [stated] if len(stated) <= _MAX_OPERANDS else []
+        groups += self._printed_groups
+        groups += [[operand, whole] for operand in nearby for whole in self._wholes]
+        for operands in groups:
+            if basis := self._derive(token, operands):
+                return basis
+
+        for whole in self._wholes:
+            for part in self._parts:
+                if basis := derive_part(part, whole, token.accepts, percent=token.is_percent):
+                    return basis
+        return ""
 
     @cached_property
-    def folded(self) -> str:
-        return _fold(self.text)
+    def _printed_groups(self) -> list[list[Operand]]:
+        """The numbers of each short source, and of each row of the others."""
+        groups: list[list[Operand]] = []
+        for source in self._sources:
+            is_short = len(source.operands) <= _MAX_SCALARS
+            groups += [source.operands] if is_short else source.operand_rows
+        return [group for group in groups if 2 <= len(group) <= _MAX_OPERANDS][:_MAX_GROUPS]
 
     @cached_property
-    def numbers(self) -> list[float]:
-        values: set[float] = set()
-        for sign, digits, gap, power, unit in set(_SOURCE_NUMBER.findall(self.text)):
-            grouped = digits.replace(gap, "") if gap else digits
-            for each in (grouped, *(digits.split(gap) if gap else ())):  # or a list of numbers
-                value = float(f"{'-' * bool(sign)}{each}{power}")
-                values |= {value, value * _SCALES.get(unit.lower(), 1)}
-        return sorted(filter(isfinite, values))
+    def _wholes(self) -> list[Operand]:
+        """What others may be a part of: the totals, and the numbers of short sources."""
+        wholes: list[Operand] = []
+        for source in self._sources:
+            is_short = len(source.operands) <= _MAX_SCALARS
+            wholes += [*(source.operands if is_short else ()), *source.totals]
+        return wholes[:_MAX_WHOLES]
 
-    def has_number(self, middle: float, half: float, signed: bool) -> bool:
-        half += abs(middle) * 1e-12 + half * 1e-9
-        return any(
-            bisect_left(self.numbers, each - half) < bisect_right(self.numbers, each + half)
-            for each in ((middle,) if signed else (middle, -middle))
-            if isfinite(each)
+    @cached_property
+    def _parts(self) -> list[Operand]:
+        parts: list[Operand] = []
+        for source in self._sources:
+            parts += source.operands if len(source.operands) <= MAX_PARTS else ()
+            parts += source.totals
+        return parts[:_MAX_WHOLES]
+
+    def _kind(self, token: FigureToken) -> _Kind:
+        after = self._answer[token.end : token.end + _CONTEXT_CHARS]
+        is_factor = token.text.endswith(("x", "×")) or _TIMES.match(after) is not None
+        has_decimals = re.search(r"\d\.\d", token.text) is not None
+        precision: Precision = "decimals" if has_decimals else "whole"
+        if token.hedge or (has_decimals and token.value > _MIN_SCALED):
+            precision = "rounded"
+        return _Kind(
+            precision=precision,
+            ratios=token.is_percent or is_factor or has_decimals or bool(token.hedge),
+            percent=token.is_percent,
+            factor=is_factor,
         )
 
+    def _count(self, token: FigureToken) -> str:
+        """Return which list a small whole number counts, of the answer or of a source."""
+        whole = _WHOLE_NUMBER.match(token.text)
+        if whole is None:
+            return ""
+        number = int(whole[0])
+        sentence = self._answer[token.start : token.start + _CONTEXT_CHARS * 2]
+        enumerated = enumerated_items(_SENTENCE_END.split(sentence)[0])
+        if number in self._list_sizes | enumerated:
+            return f"{number} listed"
+        # Of a list of known length, a part may have been counted by reading.
+        whole = _PART_OF.match(self._answer, token.end)
+        is_rank = token.text.endswith(("st", "nd", "rd", "th"))
+        for source in self._sources:
+            is_part = whole is not None and number < int(whole[1]) in source.counts
+            is_place = is_rank and number <= max(source.counts, default=0)
+            if number in source.counts or is_part or is_place:
+                return f"{number} listed"
+        return ""
 
-def _read_sources(sources: Sequence[FigureSource], question: str) -> list[_Source]:
-    """Return the newest cell first, then attachments and tools, then the question."""
-    room, chosen = ALL_SOURCES, list[_Source]()
-    newest_first = list(reversed(sources))
-    for cell, text in sorted(newest_first, key=lambda source: source.cell is None):
-        source = _Source(cell, text)
-        if len(source.text) <= room:
-            room -= len(source.text)
-            chosen.append(source)
-    words = dict(zip(_NUMBER_WORDS, map(str, range(13)), strict=True))
-    spoken = " ".join(words.get(word, "") for word in _fold(question[:SOURCE_END]).split())
-    return [*chosen, _Source(None, f"{question} {spoken}")]
+    @cached_property
+    def _list_sizes(self) -> set[int]:
+        return list_sizes(self._answer)
+
+    @cached_property
+    def _printed_numbers(self) -> list[float]:
+        numbers: set[float] = set()
+        for source in self._sources:
+            if source.printed:
+                numbers.update(source.numbers)
+        return sorted(numbers)
+
+    def _near_miss(self, token: FigureToken) -> str:
+        if YEAR.fullmatch(token.text) or token.hedge:
+            return ""
+        for text in wrong_digits(token.text):
+            match = ONLY_NUMBER.fullmatch(text)
+            if match is None:
+                continue
+            ranges = number_ranges(match, "")
+            if any(contains(self._printed_numbers, *candidate) for candidate in ranges):
+                return text
+        return ""
 
 
-def _find(token: _Token, sources: Sequence[_Source]) -> tuple[bool, int | None]:
-    """Return whether a figure occurs in a source, and in which cell; exact numbers come first."""
-    if token.ranges == []:
-        return True, None
-    if (ranges := token.ranges) is not None:
-        exact = [each._replace(half=0) for each in ranges]
-        for wanted in (exact, ranges):
-            for source in sources:
-                if any(source.has_number(*each) for each in wanted):
-                    return True, source.cell
-        return False, None
-    text = _fold(token.quoted or token.text)
-    before = r"(?<!\w)" if text[0].isalnum() else ""
-    after = r"(?!\d)" if text[-1].isdigit() else r"(?!\w)" if text[-1].isalnum() else ""
-    pattern = re.compile(before + re.escape(text) + after)
-    for source in sources:
-        if text in source.folded and pattern.search(source.folded):
-            return True, source.cell
-    return False, None
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())
-
+# What an answer does not claim of the data
 
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
-
-
-def _follows(token: _Token, values: Sequence[float]) -> bool:
-    """Return whether a number is a sum, difference or ratio of two others, as in "8 of 406 (2 %)"."""
-    made: set[float] = set()
-    for a, b in combinations(values, 2):
-        made |= {a + b, abs(a - b)}
-        if a and b and re.search("[%.]|per", token.text):
-            made |= {a / b, b / a}
-    pairs = product(token.ranges or (), made)
-    return any(abs(abs(each.middle) - x) <= each.half * (1 + 1e-9) for each, x in pairs)
+_CONTEXT_CHARS = 160
+"""Characters before and after a figure that say what it is about."""
+_NEGATION_BEFORE = re.compile(
+    r"\b(?:no|none|neither|nor|never|nobody|nothing|without"
+    r"|(?:not|\w+n['’]t)\b[^.,;:!?\n()]{0,30}\b(?:any|a\ssingle))\b"
+    r"(?!\s(?:more|less|fewer|later|earlier)\sthan)[^.,;:!?\n()]{0,60}$",
+    re.IGNORECASE,
+)
+_DEFINITE = re.compile(r"\b(?:the|all|these|those)\s\W{0,2}$", re.IGNORECASE)
+"""Stands before the count of a whole, as in "none of the 406"."""
+_ABSENCE = re.compile(
+    r"\b(?:no|not|none|never|without|missing|absent|lacks?|except|excluding|jumps?|skips?|gaps?)\b"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"[\s>*-]{0,9}(?:if\syou\s(?:want|wish|like|prefer|need)|would\syou|shall\si|should\si|do\syou\swant|want\sme|i\sc(?:an|ould)"
+    r"|you\sc(?:an|ould)|let\sme\sknow)\b",
+    re.IGNORECASE,
+)
+_GENERAL = re.compile(
+    r"\b(?:rules?\sof\sthumb|as\sa\srule|by\sconvention|conventional(?:ly)?|textbook|cut-?off"
+    r"|customar(?:y|ily))\b",
+    re.IGNORECASE,
+)
+"""Says that a figure is true in general."""
+_POWER_OF_TEN = re.compile(r"10[0,]*\s?%?|100\s?per\s?cent")
+_UNIT_BASE_BEFORE = re.compile(r"\b(?:per|every|each)\s\W{0,2}$", re.IGNORECASE)
+_UNIT_BASE_AFTER = re.compile(r"\s\w{1,20}\s(?:more|less|fewer|extra)\b", re.IGNORECASE)
+_YEARLY = re.compile(r"\s(?:a|per|each)\s(?:year|month)\b|\s(?:annual|yearly|monthly)")
+_TIMES = re.compile(r"[\s-](?:times|fold)\b", re.IGNORECASE)
+_PART_OF = re.compile(r"\sof\s(?:the\s|these\s)?(\d{1,3})\b(?![.,]\d)")
+_WHOLE_NUMBER = re.compile(r"\d{1,3}(?![\d.,'’_ ]*\d)(?!\s?(?:%|per))")
+_REPRESENTATION = re.compile(r"<[^<>\n]{1,200}>|Figure\(\d+x\d+\)")
+"""Of an object that has no value to name."""
+_WORD_STEM_CHARS = 5
+_VALUE_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]{2,40}")
+_LABEL_WORDS = frozenset(
+    "name dtype count mean median std min max int32 int64 float32 float64 object str bool length"
+    " rows columns row column index datetime64 nan the and are for has have was were with that this"
+    " there from all".split()
+)
+"""Words that pandas writes beside values, and those of any sentence."""
+_TRUTH_VALUES = ("true", "false")
+_YES = re.compile(r"\byes\b", re.IGNORECASE)
+_NEGATIVE_ANSWER = re.compile(
+    r"\b(?:no|not|none|nothing|cannot|never|without)\b|n['’]t\b", re.IGNORECASE
+)

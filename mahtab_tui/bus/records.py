@@ -390,8 +390,18 @@ class AnswerFigure(NamedTuple):
 
     text: str
     found: bool
-    """Whether it occurs in an output, an attachment or the question; else it was not computed."""
+    """Whether it occurs in an output, an attachment, code that ran or the user's words, or follows
+    from figures that do; else it was not computed."""
     cell: int | None = None
+    basis: str | None = None
+    """How it follows from others, such as "8 of 406" or "3 listed"; None if it occurs itself."""
+    near: str | None = None
+    """The printed figure from which it differs by one digit, or by two swapped ones."""
+
+    @property
+    def doubt(self) -> str:
+        """The text of a figure that was not computed, with the one that was printed instead."""
+        return f"{self.text} (printed: {self.near})" if self.near else self.text
 
 
 class ModelRecord(Record):

@@ -135,7 +135,7 @@ class RecordPrinter(logging.Handler):
         if isinstance(value, records.Notice) and value.level == "error":
             self.failures.add(value.text)
         if isinstance(value, records.AssistantChat):
-            self.uncomputed = [figure.text for figure in value.figures or () if not figure.found]
+            self.uncomputed = [figure.doubt for figure in value.figures or () if not figure.found]
         if self._as_json:
             print(_json_line(value), flush=True)
         elif text := _for_stderr(value):

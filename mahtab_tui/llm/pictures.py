@@ -73,13 +73,13 @@ def size_from_head(file: IO[bytes]) -> PictureSize:
     return PictureSize(image.width, image.height, _is_animated(image))
 
 
-def scale_picture(data: bytes) -> EncodedPicture:
-    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Raises
+def scale_picture(data: bytes, side: int = SIDE) -> EncodedPicture:
+    """Prepare a picture: its first frame, upright, on white, at most `side` pixels long. Raises
     `PictureError`."""
     image = _open_image(io.BytesIO(data))
     try:
-        image.draft("RGB", (SIDE, SIDE))  # decode a JPEG only as far as needed
-        return _encode(_on_white(image), photo=image.format == "JPEG")
+        image.draft("RGB", (side, side))  # decode a JPEG only as far as needed
+        return _encode(_on_white(image, side), photo=image.format == "JPEG")
     except Exception as error:  # Pillow may raise anything for broken files
         raise PictureError("The picture cannot be read: its file is damaged.") from error
 
@@ -124,7 +124,7 @@ def _is_animated(image: Image) -> bool:
         return True
 
 
-def _on_white(image: Image) -> Image:
+def _on_white(image: Image, side: int) -> Image:
     from PIL import Image as images
     from PIL import ImageOps
 
@@ -132,7 +132,7 @@ def _on_white(image: Image) -> Image:
         image = image.convert("I").point(lambda value: value / 256).convert("L")
     is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     upright = ImageOps.exif_transpose(image).convert("RGBA" if is_transparent else "RGB")
-    upright.thumbnail((SIDE, SIDE), images.Resampling.LANCZOS)
+    upright.thumbnail((side, side), images.Resampling.LANCZOS)
     if not is_transparent:
         return upright
     background = images.new("RGBA", upright.size, "white")

@@ -301,6 +301,11 @@ def escape_section(text: str) -> str:
     return escape_tags(defuse(escape_for_model(text)), *_SECTIONS)
 
 
+def escape_sections(element: str) -> str:
+    """Escape the tags of sections in a record, which could pass for one that was sent."""
+    return escape_tags(element, *_SECTIONS)
+
+
 def describe_variables(
     variables: Sequence[Variable],
     described: Mapping[str, str],

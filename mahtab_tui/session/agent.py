@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import re
 import threading
@@ -19,6 +20,7 @@ from mahtab_tui.agent.host import (
 )
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
+    PICTURES,
     Agent,
     Approval,
     AssistantChat,
@@ -39,7 +41,7 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.base import CellResult, KernelError, Lock, Status
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     PACKAGES,
@@ -69,6 +71,10 @@ _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
 _MAX_FILES = 40
 """Entries of the working directory that are listed."""
+_MAX_STEP_PICTURES = 2
+"""Figures of a step that the model gets."""
+_STEP_PICTURE_SIDE = 768
+"""Pixels of their longer side."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
 """Maximum characters of descriptions in which words of a question are searched."""
@@ -122,6 +128,9 @@ class SessionAgent:
         self._open_request: str | None = None
         self._packages: dict[str, str] = {}
         """Versions of the kernel's packages, as of the newest question."""
+        self._picture_step = (0, 0)
+        self._step_pictures = 0
+        """Number of figures that the model gets from the turn and step of `_picture_step`."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
@@ -310,11 +319,14 @@ class SessionAgent:
             self.cancelled.set()
         undone = decision.action == "undo"
         note = "" if code == request.code else edited_note(request.block)
+        pictures: Sequence[str] = ()
         variables = ""
         if not (ended or undone):
             printed = bool(result.output.strip())
             with suppress(KernelError):
                 variables = self._descriptions.for_changes(result.changes, printed=printed)
+            if output != PRIVATE_CELL:
+                pictures = self._drawn_pictures(request, result)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -327,7 +339,30 @@ class SessionAgent:
             rewritten=result.rewritten,
             undone=undone,
             variables=make_encodable(variables),
+            pictures=pictures,
         )
+
+    def _drawn_pictures(self, request: ApprovalRequest, result: CellResult) -> Sequence[str]:
+        """Return the ids of the newest figures of a cell for a model that can see, up to the limit
+        of the step."""
+        sees = self._agent is not None and self._agent.sees_pictures
+        if not (self._parts.settings.return_pictures and sees):
+            return ()
+        step = (request.turn, request.step)
+        if step != self._picture_step:
+            self._picture_step = step
+            self._step_pictures = 0
+        names: list[str] = []
+        drawn = [display for display in result.displays if display.mime in PICTURES]
+        for display in drawn[-_MAX_STEP_PICTURES:]:
+            if self._step_pictures == _MAX_STEP_PICTURES:
+                break
+            with suppress(PictureError, ValueError):
+                picture = scale_picture(base64.b64decode(display.data), _STEP_PICTURE_SIDE)
+                self.pictures[picture.id] = picture
+                names.append(picture.id)
+                self._step_pictures += 1
+        return names
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
         return self._parts.cells.run(

@@ -170,6 +170,10 @@ class Settings(BaseSettings):
         le=1_000,
         description="Steps with code of one question after which you are asked whether to go on",
     )
+    return_pictures: bool = Field(
+        True,
+        description="Whether a model that can see gets the figures that its code draws, at most two a step; others get them in words",
+    )
     base_url: str | None = Field(
         None,
         pattern=r"^https?://",

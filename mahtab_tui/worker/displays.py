@@ -17,7 +17,7 @@ from .charts import chart_metadata
 from .control import Host
 from .objects import MISSING, class_dict, find_in_class, get_if_loaded, is_class
 from .pretty import pretty_repr
-from .stdlib import late_import
+from .stdlib import late_import, own_module
 from .text_tools import text_form
 
 _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
@@ -116,6 +116,8 @@ _SIDES = (3_000, 1_000)
 _SHOWN_TABLES, _SHOWN_BYTES = 20, 5_000_000
 """Number of displayed tables that can be opened, and the bytes up to which one is kept alive."""
 _COLUMNS = 200
+_MAX_FIGURE_CHARS = 3_000
+"""Characters that describe a figure."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -252,7 +254,19 @@ def make_display(value: object) -> Display:
         return Display("", "", text)
     mime, data = _rich_form(value)
     key = _remember(value) if mime == "text/html" else ""
-    return Display(mime, data, pretty_repr(value) + "\n", key)
+    text = pretty_repr(value)
+    if mime and _is_a(value, "matplotlib.figure", "Figure"):
+        text = f"{text}\n{_figure_words(value)}".rstrip()
+    return Display(mime, data, text + "\n", key)
+
+
+def _figure_words(figure: Any) -> str:
+    """Return what a figure shows, for readers without the picture."""
+    try:
+        words: str = own_module("figure_words").describe_figure(figure)
+        return words[:_MAX_FIGURE_CHARS]
+    except Exception:  # raised by the code of a subclass, or by unusual data
+        return ""
 
 
 def _rich_form(value: object) -> tuple[str, str]:

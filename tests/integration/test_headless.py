@@ -145,6 +145,7 @@ def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixtu
     figures = (
         AnswerFigure("8", True, 3),
         AnswerFigure("10", False),
+        AnswerFigure("12", False, near="13"),
         AnswerFigure('"a\x1b[2Jb"', False),
     )
     records.emit(log, records.AssistantChat('8, 10, "a\x1b[2Jb"', turn=1, step=0, figures=figures))
@@ -154,9 +155,13 @@ def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixtu
             {"text": "8", "found": True, "cell": 3},
             {"text": "10", "found": False},
         ]
+        assert attrs["figures"][2] == {"text": "12", "found": False, "near": "13"}
     else:
         _print_answer("8, 10", printer.uncomputed)
-        assert capsys.readouterr() == ("8, 10\n", 'mahtab-tui: not computed: 10, "ab"\n')
+        assert capsys.readouterr() == (
+            "8, 10\n",
+            'mahtab-tui: not computed: 10, 12 (printed: 13), "ab"\n',
+        )
 
 
 # A session that may cost only so much: whoever calls a model, the limit is not passed.

@@ -604,3 +604,69 @@ def test_help_and_source_magics_work(cells: Cells) -> None:
 def test_in_and_out_can_be_rebound_or_cleared(cells: Cells, code: str) -> None:
     cells.run(code)
     cells.expect("40 + 2", "42\n")
+
+
+# Figures in words, for readers without the picture
+
+FIGURE = """
+import matplotlib.pyplot as plt, numpy as np
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+figure.suptitle("Cars")
+left.plot([1, 2, 3], [5, float("nan"), 9], label="mpg")
+left.set(title="Use\\nof fuel", xlabel="year", yscale="log")
+left.legend()
+right.bar([f"category number {number}" for number in range(12)], range(12))
+plt.show()
+"""
+
+
+def test_figure_is_described_with_its_axes_series_legend_and_overlaps(cells: Cells) -> None:
+    (display,) = show(cells, FIGURE)
+    first, *lines = display.text.rstrip("\n").split("\n")
+    assert first == "<Figure size 1100x450 with 2 Axes>"
+    assert lines[0] == 'Title: "Cars"'
+    assert lines[1].startswith('Axes 1: title "Use of fuel"; x "year", 0.9 to 3.1; y without a')
+    assert lines[1].endswith("log scale")
+    assert lines[2:4] == [
+        '  line "mpg": 3 points, x 1 to 3, y 5 to 9, 1 missing',
+        '  legend: "mpg"',
+    ]
+    assert "ticks category number 0, category number 1" in lines[4]
+    assert lines[5:] == [
+        "  12 bars: 0 to 11",
+        "  tick labels of the x axis overlap (11 of 11 pairs)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("plt.scatter([1, 2], [3, 4], label='a');", '2 points "a": x 1 to 2, y 3 to 4'),
+        ("plt.imshow(np.zeros((3, 4)));", "picture of 3 x 4"),
+        ("plt.barh(['x', 'y'], [1, 5]);", "2 bars: 1 to 5"),
+        ("plt.hist([1, 1, 2], bins=2);", "2 bars: 1 to 2"),
+        ("plt.plot([]);", "line: 0 points, without a finite value"),
+        ("plt.pie([1, 2]);", "2 shapes (Wedge)"),
+        ("plt.gca();", "nothing is drawn in it"),
+        ("for n in range(15): plt.plot([n])\nplt.show()", "… and 3 more series"),
+        ("plt.plot(np.array(['2024-01-01', '2024-06-01'], 'M8[D]'), [1, 2]);", "ticks 2024-01"),
+    ],
+)
+def test_kinds_of_series_are_described(cells: Cells, code: str, words: str) -> None:
+    (display,) = show(cells, f"import numpy as np, matplotlib.pyplot as plt\n{code}")
+    assert words in display.text
+
+
+def test_figure_whose_code_fails_has_only_its_name(cells: Cells) -> None:
+    code = (
+        "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
+        "axes.get_legend = lambda: 1 / 0\naxes.set_title('x' * 10_000)\nplt.show()"
+    )
+    (display,) = show(cells, code)
+    assert display.mime == "image/png"
+    assert display.text == "<Figure size 640x480 with 1 Axes>\n"
+
+
+def test_figure_with_a_long_title_is_described_briefly(cells: Cells) -> None:
+    (display,) = show(cells, "import matplotlib.pyplot as plt\nplt.title('x' * 10_000);")
+    assert len(display.text) < 500

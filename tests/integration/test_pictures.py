@@ -280,3 +280,48 @@ def test_picture_counts_in_cost_limit_and_estimate(service: Service, asked: Open
     assert with_it.estimated
     assert with_it.input_tokens > without.input_tokens + 3_000
     assert worst[0] > worst[1] + 3_000 * 2e-6, "gpt-4o: 2.5 dollars for a million tokens"
+
+
+# Figures that the model's code draws
+
+PLOTS = """```python
+import matplotlib.pyplot as plt
+for number in range(3):
+    plt.figure(figsize=(12, 6))
+    plt.title(f"plot {number}")
+    plt.plot([number])
+    plt.show()
+```"""
+
+
+def test_figures_of_a_step_go_back_scaled_and_in_words(
+    service: Service, asked: OpenSession
+) -> None:
+    service.replies = [OPENAI.reply(PLOTS), OPENAI.reply("I see."), OPENAI.reply("Still.")]
+    it = asked(OPENAI, approval="auto")
+    it.ask_and_wait("plot it")
+    sent = images(service.asked[1])
+    assert len(sent) == 2, "the newest two of three"
+    assert {max(decoded(data).size) for data in sent} == {768}
+    words = json.dumps(service.asked[1]["messages"])
+    assert all(f'title \\"plot {number}\\"' in words for number in range(3))
+    it.ask_and_wait("and now?")
+    assert images(service.asked[2]) == sent, "later questions still have them"
+    it.session.entries.hide("cell 1", True)
+    it.ask_and_wait("and hidden?")
+    assert images(service.asked[-1]) == []
+
+
+@pytest.mark.parametrize("why", ["a setting", "a model that cannot see"])
+def test_figures_go_back_in_words_only(service: Service, asked: OpenSession, why: str) -> None:
+    service.documents = BLIND_SERVER
+    by_setting = why == "a setting"
+    protocol = OPENAI if by_setting else BLIND
+    service.replies = [protocol.reply(PLOTS), protocol.reply("I read.")]
+    it = asked(protocol, approval="auto", return_pictures=not by_setting)
+    it.ask_and_wait("plot it")
+    assert images(service.asked[1]) == []
+    sent = json.dumps(service.asked[1]["messages"])
+    assert 'title \\"plot 2\\"' in sent
+    assert "not shown" not in sent
+    assert not notices(it)

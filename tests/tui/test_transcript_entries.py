@@ -93,6 +93,11 @@ def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
     assert "not computed: 2, 3, 4" in rows[-1].text
 
 
+def test_near_miss_is_named_with_the_printed_figure() -> None:
+    figure = AnswerFigure("3.33", False, near="3.23\x1b[2J")
+    assert rows_of("It is 3.33.", (figure,))[-1].text == "not computed: 3.33 (printed: 3.23)"
+
+
 async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
     app = KeysApp([*cells(19), answer()])
     async with app.run_test(size=SIZE) as pilot:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.bus.figure_sources import SOURCE_END, FigureSource
+from mahtab_tui.bus.figure_tokens import figure_spans
 from mahtab_tui.bus.figures import (
     MOST_DIFFERENT,
-    SOURCE_END,
-    FigureSource,
-    figure_spans,
     find_figures,
+    names_no_value,
+    near_misses,
 )
 from mahtab_tui.bus.records import AnswerFigure
 
@@ -69,7 +70,7 @@ CASES: list[Case] = [
     ("8 + 406 = 414", CARS, "", ["8", "406", "414"], []),
     ("from January 1970 to 1982, 12 years", "1970-01-01 1982-01-01", "", ["1970", "1982", "12"], []),
     ("8 of 406, so 3 %", CARS, "", ["8", "406"], ["3 %"]),
-    ("There are 406. There are 8. There are 414.", CARS, "", ["406", "8"], ["414"]),
+    ("There are 406. There are 8. There are 414.", CARS, "", ["406", "8", "414"], []),
     # Dates and times
     ("on 2024-03-02, or in 2024-03", "2024-03-01 00:00:00", "", ["2024-03"], ["2024-03-02"]),
     ("on 2024-03-01, March 1, 2024", "2024-03-01T10:00", "", ["2024-03-01", "1", "2024"], []),
@@ -154,3 +155,106 @@ def test_only_the_ends_of_a_huge_source_are_read() -> None:
 def test_the_number_of_figures_is_limited() -> None:
     answer = ", ".join(map(str, range(10, 1_000)))
     assert len(find_figures(answer, [], "")) == MOST_DIFFERENT
+
+
+# Figures that are not claimed, that follow from others, and that are nearly another
+
+YEARS = "year\n1980    29\n1982    61\nName: count, dtype: int64"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "There are no cars of 1981.",
+        "I did not find any car above 500 hp.",
+        "1981 is missing.",
+        "The years 1981 and 1983 aren't in the table.",
+        'There is no "ford pinto" in it.',
+        "By the usual rule of thumb, 0.7 is strong.",
+        "If you want, I can make 12 groups.",
+        "It is 29 for every 100.",
+    ],
+)
+def test_figures_that_are_not_claimed_of_the_data_are_left_alone(answer: str) -> None:
+    assert missing(answer, sources=(FigureSource(1, YEARS),)) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "marked"),
+    [
+        ("No, there are 57 cars.", ["57"]),
+        ("No more than 57 cars are old.", ["57"]),
+        ("None of the 57 cars is old.", ["57"]),
+        ("17 values are missing.", ["17"]),
+    ],
+)
+def test_counts_beside_a_negation_are_still_looked_up(answer: str, marked: list[str]) -> None:
+    assert missing(answer, sources=(FigureSource(1, "29 61"),)) == marked
+
+
+@pytest.mark.parametrize(
+    ("answer", "printed", "figure", "basis"),
+    [
+        ("8 of 406, that is 2 %", "8 406", "2 %", "8 of 406"),
+        ("8 of 406. The other 398 do not.", "8 406", "398", "406 − 8"),
+        ("It rose from 40 to 50, by 25 %.", "40 50", "25 %", "(50 − 40) / 40"),
+        ("50 is 1.25 times 40.", "40 50", "1.25", "50 / 40"),
+        ("62.6 % are, so 37.4 % are not.", "0.6256", "37.4 %", "100 % − 62.6 %"),
+        ("About 12.5 % are.", "5\n40", "12.5 %", "5 of 40"),
+        ("20 % of 405 are 81.", "20% 405", "81", "20 % of 405"),
+        ("All in all 150.", "a    50\nb    60\nc    40", "150", "total of 3 listed"),
+        ("From 100 in 2000 to 121 in 2002: 10 % a year.", "2000 100 2002 121", "10 %", "(121 / 100) over 2 years"),
+        ("4 regions: North, East, South and West.", "", "4", "4 listed"),
+        ("Of these 3 files:\n\n- a\n- b\n- c", "", "3", "3 listed"),
+        ("The table has 4 columns.", "['a', 'b', 'c', 'd']", "4", "4 listed"),
+        ("2 of them are from Japan.", "a Japan\nb USA\nc Japan", "2", "2 listed"),
+    ],
+)  # fmt: skip
+def test_figure_that_follows_from_others_says_how(
+    answer: str, printed: str, figure: str, basis: str
+) -> None:
+    figures = {item.text: item for item in find_figures(answer, [FigureSource(1, printed)], "")}
+    assert figures[figure] == AnswerFigure(figure, found=True, basis=basis)
+
+
+@pytest.mark.parametrize(
+    ("stated", "printed", "near"),
+    [
+        ("3.33", "3.2291", "3.23"),
+        ("1,203,421", "1203412", "1,203,412"),
+        ("62.9 %", "0.62561", "62.6 %"),
+        ("$707.08", "707.0", "$707.00"),
+        ("12,640", "12460", "12,460"),
+        ("1264", "12640", ""),
+        ("20345", "203345", "203345"),
+        ("9.33", "3.33", ""),
+        ("72", "79", ""),
+        ("1981", "1980", ""),
+    ],
+)
+def test_near_miss_names_the_printed_figure(stated: str, printed: str, near: str) -> None:
+    source = FigureSource(1, printed)
+    (figure,) = find_figures(f"It is {stated}.", [source], "")
+    assert figure == AnswerFigure(stated, found=False, near=near or None)
+    assert near_misses([figure]) == ([figure] if near else [])
+    unprinted = source._replace(printed=False)
+    assert near_misses(find_figures(f"It is {stated}.", [unprinted], "")) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "question", "named"),
+    [
+        ("Yes, they are strongly related.", "-0.8322", "How are weight and mpg related?", False),
+        ("Japanese cars are the best.", "Japan 30.45", "Which are the best cars?", True),
+        ("It is 30.", "30.45", "What is the mean?", True),
+        ("Japan.", "Japan 30.45", "Is it Japan or USA?", False),
+        ("Yes.", "True", "Is it so?", True),
+        ("There are none.", "0", "How many are there?", True),
+        ("Here is the plot.", "<Figure size 1100x450 with 2 Axes>", "plot it", True),
+        ("It is done.", "", "clean it", True),
+    ],
+)
+def test_answer_that_names_no_value_of_the_output(
+    answer: str, output: str, question: str, named: bool
+) -> None:
+    assert names_no_value(answer, [output], question) is not named

@@ -549,6 +549,46 @@ def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(desk: Desk) ->
     assert "2008" in uncomputed(desk)
 
 
+def test_all_words_of_the_user_and_code_that_ran_count_as_sources(desk: Desk) -> None:
+    desk.namespace["cars"] = ["a", "b", "c"]
+    desk.decide(Decision("skip", reason="only those above 120 hp"))
+    agent = desk.agent(
+        words("I leave out everything below 57."),
+        code("limit = 3141\nprint(len(cars))"),
+        words("Nothing ran: 120 hp is the limit, not 57."),
+        code("limit = 2718\nprint(len(cars))"),
+        words("There are 3 below 2718."),
+        words("Below 57 and 2718 there are 3, not 9371."),
+        words("Below 57 and 2718 there are 3, not 9371."),
+    )
+    agent.ask_sync("From now on ignore cars below 57.")
+    agent.ask_sync("How many cars are there?")
+    assert uncomputed(desk) == []
+    desk.host.info.approval = "auto"
+    agent.ask_sync("How many cars are below your limit?")
+    assert uncomputed(desk) == []
+    agent.ask_sync("And which limits did we have?")
+    assert uncomputed(desk) == ["9371"]
+
+
+def test_figure_that_was_challenged_does_not_count_as_said(desk: Desk) -> None:
+    desk.namespace["cars"] = ["a", "b", "c"]
+    agent = desk.agent(code("print(3)"), WRONG, WRONG)
+    agent.ask_sync("How many cars are there?")
+    assert uncomputed(desk) == ["57"]
+
+
+def test_figures_of_a_plan_are_not_looked_up(desk: Desk) -> None:
+    desk.namespace["cars"] = ["a", "b", "c"]
+    desk.host.info.planning = True
+    agent = desk.agent(words("1. Take 57 cars.\n2. Fit 12 models."), words("It is 8842."))
+    agent.ask_sync("How would you sample the cars?")
+    assert uncomputed(desk) == []
+    desk.host.info.planning = False
+    agent.ask_sync("How long did Rome last?")
+    assert uncomputed(desk) == ["8842"]
+
+
 def test_figures_before_code_are_marked_unless_the_code_contains_them(desk: Desk) -> None:
     desk.namespace["cars"] = ["a", "b", "c"]
     answer = words("There are 57, of which 2 come first:\n```python\nprint(cars[:2])\n```")

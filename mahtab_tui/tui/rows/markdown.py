@@ -13,7 +13,7 @@ from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.style import Style
 
-from mahtab_tui.bus.figures import figure_spans
+from mahtab_tui.bus.figure_tokens import figure_spans
 from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.rows.code import code_rows
@@ -128,11 +128,11 @@ class FigureMarks:
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
         self._code = palette.panel.bgcolor
-        for text, found, cell in figures:
-            if not found:
-                self._styles[plain(text)] = palette.muted + UNDERLINE
-            elif cell is not None:
-                self._styles[plain(text)] = Style(meta={FIGURE: cell})
+        for figure in figures:
+            if not figure.found:
+                self._styles[plain(figure.text)] = palette.muted + UNDERLINE
+            elif figure.cell is not None:
+                self._styles[plain(figure.text)] = Style(meta={FIGURE: figure.cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
         """Underline the figures that were not found; the others lead to their cells."""

@@ -160,7 +160,7 @@ class WordsRows(list[Row]):
             self._draw_blocks(plain(source))
         else:
             self._draw_two_ends(source)
-        texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
+        texts = [one_line(figure.doubt) for figure in self._words.own_figures if not figure.found]
         if texts:
             line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
             self.append(Row([(line, self._palette.muted)], self._bar))

@@ -62,10 +62,11 @@ def entry_menu(entry: Entry, *, undoable: bool) -> list[PaneCommand]:
 def _figure_rows(entry: Entry) -> Iterator[PaneCommand]:
     figures = entry.own_figures if isinstance(entry, Words) else []
     found = [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]
-    for number, (text, _, cell) in enumerate(found, 1):
+    for number, figure in enumerate(found, 1):
+        text = figure.text
         shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
-        title = f"Go to where {shown} comes from (cell {cell})"
-        id, action = f"entry-figure-{number}", f"go_to_cell({cell})"
+        title = f"Go to where {shown} comes from (cell {figure.cell})"
+        id, action = f"entry-figure-{number}", f"go_to_cell({figure.cell})"
         yield PaneCommand(id, action, "", title, "", "Transcript", menu=True)
 
 
