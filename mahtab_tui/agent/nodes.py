@@ -50,7 +50,7 @@ from mahtab_tui.agent.tool_calls import (
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figure_sources import FigureSource
-from mahtab_tui.bus.figures import find_figures
+from mahtab_tui.bus.figures import find_figures, names_no_value, near_misses
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -231,18 +231,35 @@ class Nodes:
         return update | self._send_back(state)
 
     def _send_back(self, state: AgentState) -> Update:
-        if not self.leads_small_model:
+        """Send an answer back once, if it contradicts the output or comes from nowhere."""
+        if state["sent_back"]:
             return {}
-        missing = [figure.text for figure in state["figures"] if not figure.found]
-        ran = bool(state["execution_results"])
-        if state["sent_back"] or not missing or not (ran or state["about_data"]):
+        messages = state["messages"]
+        if _last_run(state["execution_results"]) is not None:
+            if not (challenge := self._challenge(state)):
+                return {}
+            messages = [*messages, HumanMessage(challenge)]
+        elif self.leads_small_model and state["about_data"] and _uncomputed(state["figures"]):
+            # Without the figures, because a model that sees them repeats them.
+            messages = _append_text(_without_answer(messages), prompts.COMPUTE_FIRST)
+        else:
             return {}
-        if ran:
-            text = prompts.correct_figures(missing)
-            messages = [*state["messages"], HumanMessage(text)]
-        else:  # without the figures, because a model that sees them repeats them
-            messages = _append_text(_without_answer(state["messages"]), prompts.COMPUTE_FIRST)
         return {"sent_back": True, "messages": messages, "next": "generate"}
+
+    def _challenge(self, state: AgentState) -> str:
+        """Return what an answer from outputs has to correct; empty if it may stand. A capable model
+        is asked only about slips, because it may know more than the outputs show."""
+        doubtful = _uncomputed(state["figures"])
+        if not self.leads_small_model:
+            doubtful = near_misses(doubtful)
+        if doubtful:
+            return prompts.correct_figures([figure.doubt for figure in doubtful])
+        question = state["original_prompt"]
+        if not state["about_data"] or "?" not in question:
+            return ""
+        outputs = [result["output"] for result in state["execution_results"]]
+        answer = parse_response(state["current_response"]).spoken
+        return prompts.NAME_VALUE if names_no_value(answer, outputs, question) else ""
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         request = make_request(state)
@@ -574,6 +591,10 @@ def _figures(
     code = "\n".join([*blocks, *(result["code"] for result in state["execution_results"])])
     sources.append(FigureSource(None, code, printed=False))
     return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
+
+
+def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
+    return [figure for figure in figures if not figure.found]
 
 
 def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:

@@ -79,6 +79,7 @@ INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_act
 COMPUTE = "Write one ```python block that computes the answer and prints it."
 COMPUTE_FIRST = "Do not state the answer yet: nothing was computed. Reply with one ```python block that computes it and prints it."
 CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the output, or write a code block that prints it."
+NAME_VALUE = "Your answer names nothing that the output shows. Say what was found."
 CODE_NOT_RUN = "[The code in this answer did not run.]"
 ADDED_WORDS = "The user adds: {words}"
 

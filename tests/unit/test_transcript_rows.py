@@ -15,7 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.bus.conversation import Cell, Note, Question, ToolUse, Words
-from mahtab_tui.bus.output import HEAD, TAIL, OutputBuffer
+from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
