@@ -410,7 +410,7 @@ def test_repeated_failed_code_is_asked_for_differently(desk: Desk) -> None:
     [
         [code("print(5)")] * 4,
         [code(f"print({number})\nnonesuch()") for number in range(3)],
-        [code("print(5)"), *[code("a = 1"), code("print(5)")] * 2],
+        [code("print(5)"), *[code("print(6)"), code("print(5)")] * 2],
     ],
     ids=["repeated", "the same error", "in turns"],
 )
@@ -540,6 +540,26 @@ def test_uncomputed_figure_is_questioned_once_and_then_marked(
     assert agent.ask_sync("How many cars are there in 2024?") == answers[-1]["text"]
     assert len(desk.of(tags.USAGE)) == len(answers)
     assert uncomputed(desk) == missing
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        (words("The mean is 3.33."), 3),
+        (words("The mean is 3.23."), 2),
+        (words("The mean is 3.23; above 5 would be unusual."), 2),
+        (words("That is how it is."), 3),
+    ],
+    ids=["a wrong digit", "right", "a rule of thumb", "no value"],
+)
+def test_a_capable_model_is_asked_only_about_slips(
+    desk: Desk, answer: dict[str, Any], calls: int
+) -> None:
+    desk.namespace["prices"] = [3.0, 3.46]
+    agent = desk.agent(code("print('mean', 3.23)"), answer, words("The mean is 3.23."))
+    reply = agent.ask_sync("What is the mean of prices?")
+    assert len(desk.of(tags.USAGE)) == calls
+    assert "3.23" in reply
 
 
 def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(desk: Desk) -> None:
