@@ -34,7 +34,6 @@ _TEXTS_PER_PART = 20_000
 _MAX_TEXT_LENGTH = 200
 """Longer texts, on average, are not counted: comparing them takes too long."""
 _VALUE_WIDTH = 24
-_COMMONEST_WIDTH = 70
 _MAX_COMPARED_NUMBERS = 100_000
 """Rows of a column of whole numbers whose repetitions are counted."""
 _KEY_SHARE = 0.9
@@ -527,15 +526,18 @@ def polars_reader(series: Any) -> ColumnReader:
 # Texts
 
 
-def facts_text(facts: ColumnFacts, max_values: int, width: int) -> str:
+def facts_text(facts: ColumnFacts, max_values: int, width: int, commonest_width: int) -> str:
     """Return what is stated of a column. max_values: how many values are listed. width: characters
-    of that list."""
+    of that list. commonest_width: characters of the commonest values where there are more."""
     words = []
     if facts.low and facts.high:
         is_constant = facts.low == facts.high and "~" not in facts.low
         words.append(f"only {facts.low}" if is_constant else f"{facts.low} to {facts.high}")
     if facts.distinct is not None and facts.present > 1:
-        words.append(_values_text(facts, facts.distinct, max_values, width))
+        words.append(
+            _list_values(facts, facts.distinct, max_values, width)
+            or _count_values(facts, facts.distinct, commonest_width)
+        )
     words += [facts.note] if facts.note else []
     statement = "; ".join(words)
     gaps = f"{facts.missing:,} missing" if facts.missing else ""
@@ -545,24 +547,29 @@ def facts_text(facts: ColumnFacts, max_values: int, width: int) -> str:
     return "  ".join(filter(None, [f"({gaps})" if gaps else "", statement]))
 
 
-def _values_text(facts: ColumnFacts, distinct: int, max_values: int, width: int) -> str:
-    is_key = distinct == facts.present
-    differ = "all different" if is_key else f"{distinct:,} different"
-    if not facts.counts or not max_values:
-        return differ
-    is_listed = distinct <= max_values
-    repetitions = facts.counts[0][1] if is_listed and distinct > 1 else 0
-    if any(count != repetitions for _, count in facts.counts):
-        repetitions = 0
-    values = [text if repetitions else f"{text} {count}" for text, count in facts.counts]
-    if is_listed and len(", ".join(values)) <= width:
-        each = f" ({repetitions:,} each)" if repetitions > 1 else ""
-        return f"values{each}: {', '.join(values)}"
-    if is_key:
-        return differ
-    sizes = accumulate(len(value) + 2 for value in values[:COMMONEST_VALUES])
-    listed = values[: max(1, sum(size <= min(width, _COMMONEST_WIDTH) for size in sizes))]
-    return f"{differ}, most often {', '.join(listed)}"
+def _list_values(facts: ColumnFacts, distinct: int, max_values: int, width: int) -> str:
+    """List all values; return an empty string if there are more, or they do not fit."""
+    if not facts.counts or distinct > max_values:
+        return ""
+    repetitions = {count for _, count in facts.counts}
+    are_equal = distinct > 1 and len(repetitions) == 1
+    values = [text if are_equal else f"{text} {count}" for text, count in facts.counts]
+    if len(", ".join(values)) > width:
+        return ""
+    [*_, most] = repetitions
+    each = f" ({most:,} each)" if are_equal and most > 1 else ""
+    return f"values{each}: {', '.join(values)}"
+
+
+def _count_values(facts: ColumnFacts, distinct: int, width: int) -> str:
+    """Say how many values differ, and which are the commonest."""
+    if distinct == facts.present:
+        return "all different"
+    values = [f"{text} {count}" for text, count in facts.counts[:COMMONEST_VALUES]]
+    ends = accumulate(len(value) + 2 for value in values)
+    listed = values[: sum(end <= width for end in ends)]
+    commonest = f", most often {', '.join(listed)}" if listed else ""
+    return f"{distinct:,} different{commonest}"
 
 
 def number_text(value: Any) -> str:

@@ -89,20 +89,22 @@ class _Detail(NamedTuple):
     """Values that are listed of a column."""
     values_width: int
     """Characters of that list."""
+    commonest_width: int
+    """Characters of the commonest values, if there are more."""
 
     def facts_text(self, column: _Column) -> str:
         if column.facts is None:
             return ""
-        return facts_text(column.facts, self.max_values, self.values_width)
+        return facts_text(column.facts, self.max_values, self.values_width, self.commonest_width)
 
 
 _DETAILS = (
-    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400),
-    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400),
-    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150),
-    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90),
-    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50),
-    _Detail(_SHORTEST_ROW_WIDTH, 0, 0),
+    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400, 70),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400, 70),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150, 40),
+    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90, 0),
+    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50, 0),
+    _Detail(_SHORTEST_ROW_WIDTH, 0, 0, 0),
 )
 
 

@@ -216,7 +216,7 @@ def test_what_the_type_does_not_say_is_stated(values: list[Any], expected: str) 
     reader = pandas_reader(pd.Series(values))
     assert reader is not None
     reader.read(0, len(values))
-    assert facts_text(reader.facts(len(values)), 30, 400) == expected
+    assert facts_text(reader.facts(len(values)), 30, 400, 70) == expected
 
 
 def test_repetitions_in_a_column_with_the_name_of_a_key_are_counted() -> None:
