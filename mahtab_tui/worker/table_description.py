@@ -12,13 +12,10 @@ from .column_facts import (
     COMMONEST_VALUES,
     MAX_LISTED_VALUES,
     ColumnFacts,
-    arrow_reader,
     facts_text,
     number_text,
-    pandas_reader,
-    polars_reader,
-    read_columns,
 )
+from .column_readers import arrow_reader, pandas_reader, polars_reader, read_columns
 from .inspection.children import (
     SEQUENCES,
     describe_type,
