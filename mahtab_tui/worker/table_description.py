@@ -12,13 +12,10 @@ from .column_facts import (
     COMMONEST_VALUES,
     MAX_LISTED_VALUES,
     ColumnFacts,
-    arrow_reader,
     facts_text,
     number_text,
-    pandas_reader,
-    polars_reader,
-    read_columns,
 )
+from .column_readers import arrow_reader, pandas_reader, polars_reader, read_columns
 from .inspection.children import (
     SEQUENCES,
     describe_type,
@@ -89,20 +86,22 @@ class _Detail(NamedTuple):
     """Values that are listed of a column."""
     values_width: int
     """Characters of that list."""
+    commonest_width: int
+    """Characters of the commonest values, if there are more."""
 
     def facts_text(self, column: _Column) -> str:
         if column.facts is None:
             return ""
-        return facts_text(column.facts, self.max_values, self.values_width)
+        return facts_text(column.facts, self.max_values, self.values_width, self.commonest_width)
 
 
 _DETAILS = (
-    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400),
-    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400),
-    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150),
-    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90),
-    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50),
-    _Detail(_SHORTEST_ROW_WIDTH, 0, 0),
+    _Detail(_ROW_WIDTH, MAX_LISTED_VALUES, 400, 70),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 400, 70),
+    _Detail(_SHORT_ROW_WIDTH, MAX_LISTED_VALUES, 150, 40),
+    _Detail(_SHORTEST_ROW_WIDTH, MAX_LISTED_VALUES, 90, 0),
+    _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50, 0),
+    _Detail(_SHORTEST_ROW_WIDTH, 0, 0, 0),
 )
 
 

@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.worker import column_facts
-from mahtab_tui.worker.column_facts import facts_text, moment_text, number_text, pandas_reader
+from mahtab_tui.worker import column_readers
+from mahtab_tui.worker.column_facts import facts_text, moment_text, number_text
+from mahtab_tui.worker.column_readers import pandas_reader
 from mahtab_tui.worker.description import Describer, describe_value
 
 LIMIT = 2_250
@@ -133,11 +134,11 @@ def statements(described: str, names: Sequence[str], separator: str) -> Iterator
 
 @pytest.fixture(params=["read in parts", "cut by the time"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_facts, "FIRST_ROWS", 5)
-    monkeypatch.setattr(column_facts, "_NUMBERS_PER_PART", 7)
-    monkeypatch.setattr(column_facts, "_TEXTS_PER_PART", 6)
+    monkeypatch.setattr(column_readers, "FIRST_ROWS", 5)
+    monkeypatch.setattr(column_readers, "_NUMBERS_PER_PART", 7)
+    monkeypatch.setattr(column_readers, "_TEXTS_PER_PART", 6)
     seconds = 60.0 if request.param == "read in parts" else 0.0
-    monkeypatch.setattr(column_facts, "TABLE_SECONDS", seconds)
+    monkeypatch.setattr(column_readers, "TABLE_SECONDS", seconds)
 
 
 @pytest.mark.usefixtures("parts")
@@ -180,7 +181,7 @@ def test_rare_values_further_down_are_counted() -> None:
 
 
 def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_facts, "TABLE_SECONDS", 0.0)
+    monkeypatch.setattr(column_readers, "TABLE_SECONDS", 0.0)
     rows = 50_000
     frame = pd.DataFrame(
         {"n": np.arange(rows), "x": [1.0] * 9_000 + [None] * 41_000, "s": ["a"] * rows}
@@ -216,7 +217,7 @@ def test_what_the_type_does_not_say_is_stated(values: list[Any], expected: str) 
     reader = pandas_reader(pd.Series(values))
     assert reader is not None
     reader.read(0, len(values))
-    assert facts_text(reader.facts(len(values)), 30, 400) == expected
+    assert facts_text(reader.facts(len(values)), 30, 400, 70) == expected
 
 
 def test_repetitions_in_a_column_with_the_name_of_a_key_are_counted() -> None:
