@@ -133,12 +133,12 @@ class _Search:
 
         by_text: dict[str, AnswerFigure] = {}
         for token, figure in occurrences:
-            figure_or_none = explained.get(token.start, figure)
-            if figure_or_none is None:
+            final_figure = explained.get(token.start, figure)
+            if final_figure is None:
                 continue
             earlier = by_text.get(token.text)
-            if earlier is None or (figure_or_none.found and not earlier.found):
-                by_text[token.text] = figure_or_none
+            if earlier is None or (final_figure.found and not earlier.found):
+                by_text[token.text] = final_figure
         return tuple(by_text.values())
 
     def _look_up(self) -> list[tuple[FigureToken, AnswerFigure]]:

@@ -80,7 +80,7 @@ def test_right_answers_are_hardly_ever_marked_and_never_sent_back() -> None:
 
 def test_slips_in_right_answers_are_found() -> None:
     marked: list[str] = []
-    sent_back: list[tuple[str, str]] = []
+    sent_back: list[tuple[str, str | None]] = []
     slips = [answer for answer in read_answers() if answer.slip]
     for answer in slips:
         right, wrong = answer.slip
