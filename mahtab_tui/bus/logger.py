@@ -13,7 +13,15 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
 from mahtab_tui.bus.codec import Partial, StoredStream, stream_key
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, emit, get_record
+from mahtab_tui.bus.records import (
+    AssistantChatStream,
+    Notice,
+    Record,
+    ReplIn,
+    Stream,
+    emit,
+    get_record,
+)
 
 
 class DisplayHandler(logging.Handler):
@@ -56,6 +64,9 @@ class DisplayHandler(logging.Handler):
 INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
+LATER_S = 0.01
+"""Seconds until records are written for which nobody waits."""
+
 BACKLOG = 32_000_000
 
 
@@ -85,8 +96,11 @@ class Store(Protocol):
 class StoreHandler(logging.Handler):
     """Stores the records of a session. While the store fails, they wait in memory."""
 
-    def __init__(self, store: Store, log: logging.Logger) -> None:
+    def __init__(self, store: Store, log: logging.Logger, *, writes_later: bool = False) -> None:
+        """writes_later: write what follows a cell's code a moment later, so that nobody waits for
+        the disk; all of it is written before the next cell runs."""
         super().__init__()
+        self._writes_later = writes_later
         self._store = store
         self._log = log
         self._guard = threading.Lock()
@@ -117,6 +131,8 @@ class StoreHandler(logging.Handler):
             self._queued += len(value.text)
             if self._failing:
                 self._trim()
+            elif self._writes_later and not isinstance(value, ReplIn):
+                self._arm(LATER_S)
             else:
                 self._write(partials=False)
         self._report()
@@ -142,9 +158,9 @@ class StoreHandler(logging.Handler):
             self._write(partials=True)
         self._report()
 
-    def _arm(self) -> None:
+    def _arm(self, delay: float = INTERVAL) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(INTERVAL, self._tick)
+            self._timer = threading.Timer(delay, self._tick)
             self._timer.daemon = True
             self._timer.start()
 
@@ -263,11 +279,14 @@ class BusLogger(logging.Logger):
                 self._handing_on = False
 
 
-def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handlers of the prompt and, if given, the store."""
+def setup_logging(
+    store: Store | None = None, *, writes_later: bool = False
+) -> tuple[logging.Logger, PromptHandler]:
+    """Create a session's bus with the handlers of the prompt and, if given, the store.
+    writes_later: see `StoreHandler`."""
     log, prompt = BusLogger(), PromptHandler()
     if store is not None:
-        log.addHandler(StoreHandler(store, log))
+        log.addHandler(StoreHandler(store, log, writes_later=writes_later))
     log.addHandler(prompt)
     return log, prompt
 

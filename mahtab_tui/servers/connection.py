@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +17,7 @@ import anyio
 import mcp_types as types
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.client import Client
+from mcp.client.session import ClientSession
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -23,7 +25,7 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 from mcp.shared.exceptions import MCPError
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl, BaseModel, TypeAdapter, ValidationError
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.launch import describe_end
@@ -55,6 +57,46 @@ _FAILURES = (
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
 )
+
+
+MAX_CALL_ROUNDS = 10
+MAX_REQUEST_STATE_CHARS = 1_000_000
+_ROUND_PAUSE_S = 0.1
+
+
+@cache
+def _call_result() -> TypeAdapter[types.CallToolResult | types.InputRequiredResult]:
+    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+
+
+async def call_tool(
+    session: ClientSession, name: str, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
+    """Call a tool, and repeat the call with the server's own state while it asks for that. Raises
+    `ServerError`, and what the SDK raises."""
+    # Not `Client.call_tool`, which would check the result against the server's own patterns without
+    # a time limit.
+    request_state: str | None = None
+    for _ in range(MAX_CALL_ROUNDS):
+        params = types.CallToolRequestParams(
+            name=name, arguments=dict(arguments), request_state=request_state
+        )
+        request = types.CallToolRequest(params=params)
+        result = await session.send_request(request, _call_result())
+        if isinstance(result, types.CallToolResult):
+            return result
+        if result.input_requests:
+            kinds = sorted({request.method for request in result.input_requests.values()})
+            raise ServerError(
+                f"{name} was not finished: it asks for more input ({', '.join(kinds)}), which mahtab-tui does not offer to servers."
+            )
+        request_state = result.request_state or ""
+        if len(request_state) > MAX_REQUEST_STATE_CHARS:
+            raise ServerError(f"{name} was not finished: its state is too large to be sent back.")
+        await asyncio.sleep(_ROUND_PAUSE_S)
+    raise ServerError(
+        f"{name} was not finished: it asked {MAX_CALL_ROUNDS} times to repeat the call."
+    )
 
 
 class Connection:
@@ -141,13 +183,8 @@ class Connection:
         if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
         self._state.used.setdefault(wire)
-        # Not `Client.call_tool`, which would check the result against the server's own patterns
-        # without a time limit.
-        request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=wire, arguments=dict(arguments))
-        )
         try:
-            result = await client.session.send_request(request, types.CallToolResult)
+            result = await call_tool(client.session, wire, arguments)
         except _FAILURES as error:
             raise ServerError(await self._failure(error)) from None
         self._restarts = 0

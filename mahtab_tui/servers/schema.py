@@ -243,14 +243,23 @@ def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, A
     if is_wrapped and isinstance(value, Mapping) and set(value) == {"result"}:
         value = value["result"]
     others = [_part(block) for block in result.content if block.type != "text"]
-    return [{"kind": "json", "value": value}, *others]
+    # A text may be JSON here, too.
+    first = _text(value) if isinstance(value, str) else {"kind": "json", "value": value}
+    return [first, *others]
 
 
 def error_text(content: Sequence[ContentBlock]) -> str:
-    text = "\n".join(block.text for block in content if block.type == "text").strip()
+    text = "\n".join(map(_words, content)).strip()
     if len(text) <= LONGEST_ERROR:
         return text
     return f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
+
+
+def _words(block: ContentBlock) -> str:
+    """Return the text of a block, or of the resource embedded in it."""
+    if block.type == "text":
+        return block.text
+    return str(getattr(block.resource, "text", "")) if block.type == "resource" else ""
 
 
 def _part(block: ContentBlock) -> dict[str, Any]:

@@ -107,7 +107,9 @@ class Components:
         self.by_program = session.by_program
         self.no_trace = session.no_trace
         self.make_kernel = backend.make_kernel
-        self.log, self.prompt = setup_logging(backend.store)
+        self.log, self.prompt = setup_logging(
+            backend.store, writes_later=session.frontend.belongs_to_agent
+        )
         log = self.log
         self.secrets = Secrets(settings.secrets)
         log.addFilter(MaskingFilter(self.secrets))

@@ -231,6 +231,13 @@ def test_missing_program_error_suggests_installing_it(
         claude.model().invoke(HELLO)
 
 
+def test_an_answer_above_the_limit_ends_the_process(claude: Claude) -> None:
+    fake = claude.answers("x" * 5_000)
+    with pytest.raises(ModelError, match=r"^The answer was stopped after 1,000 characters\. "):
+        claude.model(max_answer_chars=1_000).invoke(HELLO)
+    assert not running(fake)
+
+
 def test_long_prompts_and_answers_and_all_of_unicode_pass_through(claude: Claude) -> None:
     text = "é漢🌙\u202e" * 100_000
     fake = claude.answers(text)

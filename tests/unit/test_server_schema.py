@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 import pytest
+from mcp.client.session import ClientSession
+from pydantic import TypeAdapter
 
+from mahtab_tui.servers import connection
+from mahtab_tui.servers.connection import (
+    MAX_CALL_ROUNDS,
+    MAX_REQUEST_STATE_CHARS,
+    call_tool,
+)
 from mahtab_tui.servers.schema import (
     MOST_OUTSIDE_TEXTS,
     ArgumentsError,
     ToolSignature,
     build_signature,
     check_arguments,
+    error_text,
     identifier,
     result_parts,
     with_required,
 )
+from mahtab_tui.servers.servers import ServerError
 from mahtab_tui.worker import servers
 from mahtab_tui.worker.frames import FrameError, check_bare
 
@@ -220,3 +230,78 @@ def test_only_message_structure_is_limited() -> None:
     check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
     with pytest.raises(FrameError):
         check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)
+
+
+WRAPPED = {"type": "object", "properties": {"result": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("result", "part"),
+    [
+        ('{"n": 1}', {"kind": "json", "value": {"n": 1}}),
+        ("[1, 2]", {"kind": "json", "value": [1, 2]}),
+        ("words", {"kind": "text", "text": "words"}),
+    ],
+)
+def test_json_in_a_wrapped_text_is_read(result: str, part: dict[str, Any]) -> None:
+    content: Any = [types.TextContent(type="text", text=result)]
+    answer = types.CallToolResult(content=content, structured_content={"result": result})
+    assert result_parts(answer, WRAPPED) == [part]
+
+
+def test_the_reason_of_an_error_may_be_an_embedded_resource() -> None:
+    resource = types.TextResourceContents(uri="file:///log", text="The disk is full.")
+    content: Any = [
+        types.TextContent(type="text", text="Failed."),
+        types.EmbeddedResource(type="resource", resource=resource),
+        types.ImageContent(type="image", data="", mime_type="image/png"),
+    ]
+    assert error_text(content) == "Failed.\nThe disk is full."
+
+
+class ScriptedServer:
+    """Answers calls in order, and repeats the last answer."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self._answers = list(answers)
+        self.states: list[str | None] = []
+
+    async def send_request(self, request: types.CallToolRequest, result: TypeAdapter[Any]) -> Any:
+        self.states.append(request.params.request_state)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return result.validate_python(answer)
+
+
+def asks(**fields: Any) -> dict[str, Any]:
+    return {"resultType": "input_required", **fields}
+
+
+DONE: dict[str, Any] = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
+SAMPLING = {"method": "roots/list"}
+
+
+async def call(server: ScriptedServer) -> types.CallToolResult:
+    return await call_tool(cast("ClientSession", server), "save", {"a": 1})
+
+
+async def test_a_call_is_repeated_with_the_servers_state_as_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
+    server = ScriptedServer(asks(requestState=" a\x00b "), asks(requestState="2"), DONE)
+    assert error_text((await call(server)).content) == "done"
+    assert server.states == [None, " a\x00b ", "2"]
+
+
+async def test_a_server_that_asks_for_ever_or_for_input_gets_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
+    server = ScriptedServer(asks(requestState="x"))
+    with pytest.raises(ServerError, match=r"^save was not finished: it asked 10 times"):
+        await call(server)
+    assert len(server.states) == MAX_CALL_ROUNDS
+    with pytest.raises(ServerError, match="its state is too large"):
+        await call(ScriptedServer(asks(requestState="x" * (MAX_REQUEST_STATE_CHARS + 1))))
+    with pytest.raises(ServerError, match=r"asks for more input \(roots/list\), which"):
+        await call(ScriptedServer(asks(inputRequests={"1": SAMPLING})))

@@ -104,6 +104,35 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
     assert [record.text for record in store.records] == ["late", "one two"]
 
 
+def test_results_may_be_written_later_but_before_the_next_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logger, "LATER_S", 3_600.0)
+    store = FailingStore()
+    log, _ = setup_logging(store, writes_later=True)
+
+    def stored() -> list[str]:
+        return [record.text for record in store.records]
+
+    emit(log, tags.USER_REPL_IN, "x = 1", cell=1)
+    emit(log, tags.USER_REPL_OUT, "", cell=1)
+    emit(log, tags.NOTICE, "said", level="info")
+    assert stored() == ["x = 1"]
+    emit(log, tags.USER_REPL_IN, "y = 2", cell=2)
+    assert stored() == ["x = 1", "", "said", "y = 2"]
+    emit(log, tags.USER_REPL_OUT, "2", cell=2)
+    close_logging(log)
+    assert stored()[-1] == "2"
+
+
+def test_results_written_later_do_not_wait_for_another_cell() -> None:
+    store = FailingStore()
+    log, _ = setup_logging(store, writes_later=True)
+    emit(log, tags.USER_REPL_OUT, "1", cell=1)
+    store.wait(lambda: [record.text for record in store.records] == ["1"])
+    close_logging(log)
+
+
 def test_running_answer_is_stored_with_its_fences_until_it_restarts(bus: Bus) -> None:
     log, store, _ = bus
     about: dict[str, Any] = {"turn": 1, "step": 0, "party": "claude"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.bus import conversation
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
@@ -426,6 +427,18 @@ def test_attachments_appear_under_their_question() -> None:
 def test_a_call_can_be_hidden_from_the_model() -> None:
     transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
     assert transcript.entries[0].removed == "hidden"
+
+
+def test_the_streamed_pieces_of_a_very_long_answer_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [token("Streamed."), token("a = 1\n", "code")]
+    whole = "Whole.\n\n```python\nb = 2\n```\n"
+    corrected = folded(*pieces, answer(whole))
+    assert [entry.plain_text for entry in corrected.entries] == ["Whole.", "b = 2"]
+    monkeypatch.setattr(conversation, "MAX_CORRECTED_CHARS", 5)
+    kept = folded(*pieces, answer(whole))
+    assert [entry.plain_text for entry in kept.entries] == ["Streamed.", "a = 1"]
+    resumed = folded(answer(whole))
+    assert [entry.plain_text for entry in resumed.entries] == ["Whole.", "b = 2"]
 
 
 # The steps of a question.
