@@ -145,14 +145,23 @@ def _to_panel(source: dict[str, Any]) -> Panel:
     legend = source["legend"][:MAX_LEGEND_ENTRIES]
     notes = source["notes"][:MAX_NOTES]
     return Panel(
-        *(left, top, right, bottom),
-        bool(source["keeps_aspect"]),
-        bool(source["has_axes"]),
-        *(_word(source[name]) for name in ("title", "x_label", "y_label", "y2_label")),
-        *map(ticks, ("x", "y", "y2")),
-        tuple(LegendEntry(_word(label), str(colour)) for label, colour in legend),
-        tuple(Note(float(x), float(y), _word(text), str(side)) for x, y, text, side in notes),
-        *map(bool, source["grid"]),
+        left=left,
+        top=top,
+        right=right,
+        bottom=bottom,
+        keeps_aspect=bool(source["keeps_aspect"]),
+        has_axes=bool(source["has_axes"]),
+        title=_word(source["title"]),
+        x_label=_word(source["x_label"]),
+        y_label=_word(source["y_label"]),
+        y2_label=_word(source["y2_label"]),
+        x=ticks("x"),
+        y=ticks("y"),
+        y2=ticks("y2"),
+        legend=tuple(LegendEntry(_word(label), str(colour)) for label, colour in legend),
+        notes=tuple(Note(float(x), float(y), _word(text), str(side)) for x, y, text, side in notes),
+        grid_across=bool(source["grid"][0]),
+        grid_down=bool(source["grid"][1]),
     )
 
 
@@ -459,7 +468,9 @@ def _is_number(text: str) -> bool:
     return any(character.isdigit() for character in text) and not text[:1].isalpha()
 
 
-def _inside(box: tuple[float, float, float, float], chart: Chart) -> tuple[float, ...]:
+def _inside(
+    box: tuple[float, float, float, float], chart: Chart
+) -> tuple[float, float, float, float]:
     width, height = chart.image.size
     left, top, right, bottom = box
     return max(0.0, left), max(0.0, top), min(float(width), right), min(float(height), bottom)

@@ -226,6 +226,31 @@ def test_changes_are_reported_even_after_a_failure(cells: Cells) -> None:
         assert {each.name: each.change for each in cells.run(code).changes} == changes
 
 
+def test_columns_that_came_or_went_are_named(cells: Cells) -> None:
+    pytest.importorskip("pandas")
+    cells.run("import pandas as pd\ndf = pd.DataFrame({'a': [1], 'b': [2]})")
+    for code, columns in (
+        ("df['z'] = 3", "+ column `z`"),
+        ("del df['a'], df['b']", "− columns `a`, `b`"),
+        ("df = df.rename(columns={'z': 'y'})", "+ column `y`, − column `z`"),
+        ("df.loc[0, 'y'] = 9", ""),
+    ):
+        (change,) = cells.run(code).changes
+        assert change.columns == columns
+
+
+def test_large_values_have_a_size(cells: Cells) -> None:
+    pytest.importorskip("pandas")
+    cells.run(
+        "import numpy as np, pandas as pd\nbig, small = np.zeros(1_000_000), np.zeros(10)\n"
+        "df, text = pd.DataFrame({'x': np.zeros(50_000)}), 'x' * 300_000"
+    )
+    sizes = {variable.name: variable.size for variable in cells.kernel.variables()}
+    assert (sizes["big"], sizes["small"]) == (8_000_000, 0)
+    assert sizes["df"] == 400_000
+    assert sizes["text"] >= 300_000
+
+
 def test_cells_have_their_own_main_module(cells: Cells) -> None:
     cells.expect("__name__", "'__main__'\n")
     cells.expect("import sys; vars(sys.modules['__main__']) is globals()", "True\n")

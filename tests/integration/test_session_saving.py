@@ -66,7 +66,7 @@ def test_each_restored_name_is_reported_also_to_the_model(sessions: Sessions) ->
     assert states(it) == [
         ("items", "restoring", "restoring"),
         ("lock", "absent", "not kept"),
-        ("items", "added", "restored"),
+        ("items", "added", "you"),
     ]
     transcript, prompt, rows = Transcript(0.0), PromptHandler(), VariableRows()
     transcript.fold(it.store.records)
@@ -75,7 +75,7 @@ def test_each_restored_name_is_reported_also_to_the_model(sessions: Sessions) ->
     assert restored.text in [entry.text for entry in transcript.entries if isinstance(entry, Note)]
     assert f"<restore>{restored.text}</restore>" in prompt.get_context()
     assert [(row.name, row.by, row.summary) for row in rows.shown] == [
-        ("items", "restored", "1 item"),
+        ("items", "❯ 1", "1 item"),
         ("lock", "not kept", "a lock cannot be saved"),
     ]
     assert ("items" in rows, "lock" in rows) == (True, False)
@@ -107,7 +107,7 @@ class Slow:
 def test_cell_waits_only_for_the_variables_it_mentions(sessions: Sessions, project: Path) -> None:
     first = sessions.open(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
     it = sessions.again(first)
-    it.store.wait(tags.NAMESPACE, party="restored")
+    it.store.wait(tags.NAMESPACE, restored=True)
     it.session.submit("python", "'n', one.name")
     it.store.wait(tags.USER_REPL_IN, cell=3)
     (project / "one").touch()
@@ -125,7 +125,7 @@ def test_escape_stops_restoring_and_the_variable_stays_on_disk(
 ) -> None:
     first = sessions.open(SLOW, "one = Slow('one')")
     it = sessions.again(first)
-    it.store.wait(tags.NAMESPACE, party="restored")
+    it.store.wait(tags.NAMESPACE, restored=True)
     wait_for(lambda: it.session.stop() == "cell")
     assert "one (reading it was stopped)" in it.store.wait(tags.RESTORE).text
     it.run("other = 1")

@@ -297,7 +297,7 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(make_app: MakeA
         sock = changes(7, change("sock", "int", "1"))
         await log(pilot, changes(0, orders, party="restored"), sock, when=1.0)
         assert [name in pane.variables for name in three] == [True, True, True]
-        assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
+        assert lines(pilot)[2].split() == ["sock", "1", "int", "❯", "7"]
         assert pane.variables.created_count == 1
 
 

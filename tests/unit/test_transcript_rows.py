@@ -395,6 +395,20 @@ def test_changes_wrap_between_names() -> None:
     ]
 
 
+def test_change_names_the_columns_of_a_table() -> None:
+    about = {"type": "DataFrame", "was_type": "DataFrame", "summary": "9 × 3", "was": "9 × 2"}
+    change = Change("df", "changed", **about, columns="+ column `z`")
+    expected = "~ df DataFrame 9 × 2 → 9 × 3  + column `z`"
+    assert lines(cell_rows(80, changes=[change]))[-1].strip() == expected
+
+
+def test_changed_object_names_only_its_changed_fields() -> None:
+    about = {"type": "Account", "was_type": "Account", "kind": "data"}
+    summaries = {"summary": "(owner='Ada', balance=50)", "was": "(owner='Ada', balance=100)"}
+    change = Change("a", "changed", **about, **summaries)
+    assert lines(cell_rows(80, changes=[change]))[-1].strip() == "~ a Account(balance=100 → 50)"
+
+
 @pytest.mark.parametrize(
     ("change", "before", "after", "expected"),
     [

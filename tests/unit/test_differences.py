@@ -1,0 +1,32 @@
+"""What changed between two descriptions of an object."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.bus.differences import changed_fields
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed"),
+    [
+        ("(balance=100)", "(balance=50)", "balance=100 → 50"),
+        ("(id=7, total=3.5)", "(id=7, total=4.0)", "total=3.5 → 4.0"),
+        ("(a='x, y=1', b=[1, 2])", "(a='x, y=1', b=[1, 3])", "b=[1, 2] → [1, 3]"),
+        ("(a=1, b=2, …)", "(a=3, b=4, …)", "a=1 → 3, b=2 → 4"),
+        ("(a=1)", "(a=1)", ""),
+        ("(a=1)", "(b=1)", ""),
+        ("100 × 5", "98 × 5", ""),
+        ("", "", ""),
+    ],
+)
+def test_only_the_fields_that_differ_are_named(before: str, now: str, changed: str) -> None:
+    assert changed_fields(before, now) == changed
+
+
+@given(st.text(), st.text())
+def test_any_texts_can_be_compared(before: str, now: str) -> None:
+    changed_fields(before, now)
+    changed_fields(f"({before})", f"({now})")
