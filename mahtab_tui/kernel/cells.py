@@ -338,8 +338,9 @@ class RunningCell:
         key = str(frame.get("value"))
         value = key if _KEY.fullmatch(key) else ""
         display = Display(cast(Mime, mime), cast(str, data), text, value)
-        if _DISPLAY_NAME.fullmatch(str(frame.get("name"))):
-            display = replace(display, name=str(frame["name"]))
+        name = frame.get("name")
+        if isinstance(name, str) and _DISPLAY_NAME.fullmatch(name):
+            display = replace(display, name=name)
         if action == "update" and self._replace_display(display):
             return
         self._displays.append(display)

@@ -19,6 +19,7 @@ from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, KernelInfo, Status, Var
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
+from mahtab_tui.mcp.output_form import OutputForm
 from mahtab_tui.mcp.packages import (
     Action,
     find_environment,
@@ -103,7 +104,11 @@ class EvalArguments(Arguments):
     )
 
 
-def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
+def format_answer(
+    done: Evaluation, arguments: EvalArguments, form: OutputForm | None = None
+) -> ToolAnswer:
+    """Write the result of a cell. form: that of its value, output and traceback; by default plain."""
+    form = form or OutputForm()
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -115,10 +120,10 @@ def format_answer(done: Evaluation, arguments: EvalArguments) -> ToolAnswer:
     sections = [
         edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
-        escape_for_model(strip_colours(value)),
-        format_output(shorten(parts["stdout"], most // 2)),
+        form.write("value", value),
+        form.write("stdout", shorten(parts["stdout"], most // 2)),
         OVERWRITTEN if result.rewritten else "",
-        escape_for_model(strip_colours(error)),
+        form.write("traceback", error),
         done.late and f"Printed since the last call:\n{format_output(done.late)}",
         format_changes(result.changes),
     ]
@@ -337,7 +342,8 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
             done = replace(done, late=self._own.take_late_output())
-        answer = format_answer(done, arguments)
+        form = OutputForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
+        answer = format_answer(done, arguments, form)
         if self._own is not None and self._own.has_left:
             ended, self._own = self._own, None
             await ended.close()

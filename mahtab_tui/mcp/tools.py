@@ -29,11 +29,11 @@ def shorten_line(text: str, most: int = SHORT) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def fenced(code: str) -> str:
-    """Return a Markdown block of Python that the code cannot close."""
+def fenced(code: str, language: str = "python") -> str:
+    """Return a Markdown block that the code cannot close."""
     ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(code))])
     end = "" if code.endswith("\n") else "\n"
-    return f"{ticks}python\n{code}{end}{ticks}"
+    return f"{ticks}{language}\n{code}{end}{ticks}"
 
 
 Report = Callable[[float, str], Awaitable[None]]

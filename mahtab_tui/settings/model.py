@@ -57,6 +57,7 @@ LoopMode = Literal["auto", "steps", "single"]
 Provider = Literal[
     "claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"
 ]
+McpOutputFormat = Literal["plain", "markdown", "ansi"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
@@ -243,6 +244,14 @@ class Settings(BaseSettings):
         description="Keys by command name; `mahtab-tui help keys` lists the names",
     )
     project: Path | None = Field(None, description="The folder in which the MCP server works")
+    mcp_output_format: McpOutputFormat = Field(
+        "plain",
+        description="How agents get values, output and tracebacks: as text (plain), in blocks of Markdown (markdown), or with their colours (ansi)",
+    )
+    mcp_highlight: bool = Field(
+        False,
+        description="Whether blocks of Markdown name their language, and ansi colours values and tracebacks",
+    )
     share: bool = Field(
         True,
         description="Whether agents of the same user on this machine may join the session on the screen",

@@ -339,7 +339,7 @@ def prepare_import(name: str) -> None:
 
 def _called_by_cell() -> bool:
     """Return whether a cell's own line imports, and not a library that tries what is there."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename.startswith(CELL):

@@ -1,0 +1,58 @@
+"""Writes the parts of a result in the form that the agent's owner has chosen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.mcp.tools import fenced, strip_colours
+from mahtab_tui.settings.model import McpOutputFormat
+
+Part = Literal["value", "stdout", "traceback"]
+
+_COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
+_LANGUAGES = {"value": "python", "stdout": "text", "traceback": "pytb"}
+"""Names of languages for Markdown, and of Pygments' lexers."""
+MAX_HIGHLIGHTED_CHARS = 50_000
+
+
+@dataclass(frozen=True)
+class OutputForm:
+    """The settings `mcp_output_format` and `mcp_highlight`."""
+
+    format: McpOutputFormat = "plain"
+    highlight: bool = False
+
+    def write(self, part: Part, text: str) -> str:
+        """Return a part of a result, without line breaks at its end; empty if it is empty."""
+        text = text.rstrip("\n")
+        if not text:
+            return ""
+        if self.format == "ansi":
+            return self._write_coloured(part, text)
+        text = strip_colours(text)
+        text = escape_output(text) if part == "stdout" else escape_for_model(text)
+        if self.format == "plain":
+            return text
+        return fenced(text, _LANGUAGES[part] if self.highlight else "")
+
+    def _write_coloured(self, part: Part, text: str) -> str:
+        if self.highlight and part != "stdout" and not _COLOURS.search(text):
+            text = _colour(text, _LANGUAGES[part])
+        # Only colours pass: everything else that drives a terminal becomes visible.
+        pieces = _COLOURS.split(text)
+        pieces[::2] = map(escape_for_model, pieces[::2])
+        return "".join(pieces) + ("\x1b[0m" if len(pieces) > 1 else "")
+
+
+def _colour(text: str, language: str) -> str:
+    if len(text) > MAX_HIGHLIGHTED_CHARS:
+        return text
+    from pygments import highlight
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    coloured: str = highlight(text, get_lexer_by_name(language), TerminalFormatter())
+    return coloured.rstrip("\n")
