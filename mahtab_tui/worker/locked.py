@@ -303,9 +303,10 @@ class _Parent:
 
 
 def _name(name: Any) -> str:
-    is_name = isinstance(name, str) and name.isidentifier() and not name.startswith("__")
-    if not is_name or name in HIDDEN:
+    if not isinstance(name, str) or not name.isidentifier():
         raise ValueError("not a name")
+    if name in HIDDEN or name.startswith("__"):
+        raise ValueError("a name of Python's own")
     return name
 
 
