@@ -48,7 +48,9 @@ LIMIT = 60.0
 IDLE = 4.0
 """Seconds without computing: most library threads do not survive a fork."""
 _TICK = 0.25
-_MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
+_MOST_TEXT, _MOST_DATA = 2 * 2**20, 2**30
+MAX_NAMES = 1_000
+"""New names that a cell may bring back."""
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
 MAX_OPENED_PATHS = 1_000
@@ -60,6 +62,8 @@ _PACKAGES = (
 ).split()
 _LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
 """Importing these packages changes nothing."""
+_NO_INTERFACE = frozenset("tests test testing conftest f2py tool setup distutils".split())
+"""Names of modules within packages that are tools or tests."""
 _REFUSED = frozenset(
     (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
 )
@@ -80,7 +84,7 @@ def run_locked(
     `KeyboardInterrupt`."""
     if why := read_only.missing():
         return _stopped(f"cannot be locked: {why}")
-    readable = readable_paths([os.getcwd(), *filter(None, sys.path), *environment.loaded])
+    readable = readable_paths(os.getcwd(), [*filter(None, sys.path), *environment.loaded])
     ours, theirs = socket.socketpair()
     output, into = os.pipe()
     parent = os.getpid()
@@ -236,9 +240,11 @@ class _Parent:
             while is_readable(self._output) and self._pass_output():
                 pass
             if message["op"] == "display":
-                fields = ("mime", "data", "text", "name", "action")
-                shown = {name: str(message[name]) for name in fields}
-                Host.call("display", shown)
+                start = int(message["data_size"])
+                parts = {name: str(message[name]) for name in ("mime", "name", "action")}
+                parts["data"] = data[:start].decode("utf-8", "replace")
+                parts["text"] = data[start:].decode("utf-8", "replace")
+                Host.call("display", parts)
                 self._channel.send(b".")
             elif message["op"] == "ready":
                 self._ready = True
@@ -255,21 +261,29 @@ class _Parent:
             return _stopped(needs)
         known = message["status"] in ("ok", "error", "interrupted")
         status = message["status"] if known else "error"
-        shown = [(kind, str(text)) for kind, text in message["pieces"][:20] if kind in _KINDS]
-        pieces = [(kind, shorten(text, MAX_SHOWN)) for kind, text in shown]
+        texts = [
+            (kind, data[start : start + size].decode("utf-8", "replace"))
+            for kind, start, size in message["pieces"][:20]
+            if kind in _KINDS
+        ]
+        pieces = [(kind, shorten(text, MAX_SHOWN)) for kind, text in texts]
         frames: Any = [
             [str(file), int(line), str(function), int(row)]
             for file, line, function, row in message["frames"][:1000]
         ]
         for name in message["modules"]:
-            if name not in sys.modules and _is_package(name) and not name.endswith("__main__"):
+            if name not in sys.modules and _is_package(name):
                 late_import(name)
+        if len(message["values"]) > MAX_NAMES:
+            return _stopped(f"makes more than {MAX_NAMES:,} names")
         values = {
             _name(name): self._value(name, how, parts, data)
             for name, how, parts in message["values"]
         }
-        deleted = [name for name in map(_name, message["deleted"]) if name in self._namespace]
-        apart = [_name(name) for name in message["apart"][:100]]
+        deleted = [
+            name for name in map(_name, message["deleted"][:MAX_NAMES]) if name in self._namespace
+        ]
+        apart = [str(name)[:100] for name in message["apart"][:100] if str(name).isidentifier()]
         settings = [_clause(label)[:100] for label in message["settings"][:MAX_LABELS]]
         outcome = Outcome(status, pieces, [], frames)
         return Report(outcome, values, deleted, apart, "", settings)
@@ -292,8 +306,10 @@ class _Parent:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name.isidentifier() or name in HIDDEN:
+    if not isinstance(name, str) or not name.isidentifier():
         raise ValueError("not a name")
+    if name in HIDDEN or name.startswith("__"):
+        raise ValueError("a name of Python's own")
     return name
 
 
@@ -302,7 +318,12 @@ def _clause(text: Any) -> str:
 
 
 def _is_package(name: str) -> bool:
-    return name.partition(".")[0] in _LOADABLE
+    """Return whether importing a module changes nothing. Modules that are no part of a package's
+    interface may do anything."""
+    package, *inner = name.split(".")
+    return package in _LOADABLE and not any(
+        part.startswith("_") or part in _NO_INTERFACE for part in inner
+    )
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
@@ -372,7 +393,11 @@ class _Child:
         """Serve a call to the host. Only displays leave the fork."""
         if name == "display":
             self._environment.flush()
-            self._send({"op": "display", **args})
+            content = args["data"].encode("utf-8", "replace")
+            text = args["text"].encode("utf-8", "replace")
+            about = {name: args[name] for name in ("mime", "name", "action")}
+            about |= {"op": "display", "data_size": len(content)}
+            self._send(about, content + text)
             os.read(self._channel, 1)
             return None
         self._wants.setdefault(f"call {name}()")
@@ -400,7 +425,10 @@ class _Child:
         tree = magics.parse_python(source) or ast.Module([], [])  # empty for a magic command
         needs = self._needs(outcome)
         made = {} if needs else self._new()
-        values, data, lost, origins = [], b"", [], _origins(tree)
+        if len(made) > MAX_NAMES:
+            needs, made = f"makes more than {MAX_NAMES:,} names", {}
+        values, lost, origins = [], self._new_dunders(), _origins(tree)
+        pieces, data = _join_pieces(outcome.pieces)
         read = {
             node.id
             for node in ast.walk(tree)
@@ -424,12 +452,16 @@ class _Child:
             {
                 "op": "done",
                 "status": outcome.status,
-                "pieces": outcome.pieces,
+                "pieces": pieces,
                 "frames": outcome.frames,
                 "needs": needs,
                 "values": values,
                 "modules": [name for name in _imported(tree) if self._is_loadable(name)],
-                "deleted": [name for name in self._before if name not in self._executor.namespace],
+                "deleted": [
+                    name
+                    for name in self._before
+                    if name not in self._executor.namespace and not name.startswith("__")
+                ],
                 "apart": list(dict.fromkeys([*changed, *lost])),
                 "settings": self._state.changed_labels(source),
             },
@@ -446,9 +478,22 @@ class _Child:
             for name, value in list(self._executor.namespace.items())
             if type(name) is str
             and name.isidentifier()
+            and not name.startswith("__")
             and name not in HIDDEN
             and self._before.get(name, nothing) is not value
         }
+
+    def _new_dunders(self) -> list[str]:
+        """Return the changed names that begin with two underscores, which Python itself uses."""
+        nothing = object()
+        return [
+            name
+            for name, value in list(self._executor.namespace.items())
+            if type(name) is str
+            and name.startswith("__")
+            and name != "__builtins__"
+            and self._before.get(name, nothing) is not value
+        ]
 
     def _needs(self, outcome: Outcome) -> str:
         if self._wants:
@@ -489,6 +534,17 @@ class _Child:
             view = memoryview(part)
             while view:
                 view = view[os.write(self._channel, view) :]
+
+
+def _join_pieces(pieces: list[tuple[str, str]]) -> tuple[list[list[Any]], bytes]:
+    """Return kinds with starts and sizes, and the texts as one."""
+    described: list[list[Any]] = []
+    data = b""
+    for kind, text in pieces:
+        encoded = text.encode("utf-8", "replace")
+        described.append([kind, len(data), len(encoded)])
+        data += encoded
+    return described, data
 
 
 def _encode_message(message: dict[str, Any], data_size: int = 0) -> bytes:

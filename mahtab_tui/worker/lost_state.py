@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .undo.graph import Kinds
+from .objects import class_module, is_class
 from .undo.process_state import (
     LibrarySnapshot,
     ProcessState,
@@ -32,8 +32,7 @@ class StateRecorder:
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> None:
         """Note the state before the code runs. mentioned: the names in it."""
-        kinds = Kinds(self._namespace).current()
-        self._libraries = take_library_snapshots(mentioned, self._namespace, kinds.is_user_defined)
+        self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState()
         self._threads = SideState(())
 
@@ -50,3 +49,8 @@ class StateRecorder:
         if self._threads.find_started_threads():
             labels.append("threads")
         return labels[:MAX_LABELS]
+
+
+def _is_of_cells(value: Any) -> bool:
+    """Return whether a class is defined in a cell: changes in it count as those of a variable."""
+    return is_class(value) and class_module(value) == "__main__"

@@ -8,6 +8,7 @@ import datetime
 import decimal
 import fractions
 import io
+import itertools
 import pathlib
 import pickle
 import re
@@ -24,6 +25,11 @@ _PLAIN = frozenset(
 _FACTORIES = {each.__name__: each for each in (int, float, str, bool, list, dict, set, tuple)}
 _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
 """Names of pandas' own column types."""
+
+UNCOUNTED_BYTES = 2 * 2**20
+"""Data that is no longer is loaded without counting its objects."""
+MAX_OPERATIONS = 3_000_000
+"""Each makes at most one object, some of whose bytes in memory are a hundred times as many."""
 
 Encode = Callable[[Any], Optional[tuple]]  # type: ignore[type-arg]
 
@@ -42,7 +48,12 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Load plain data. May raise any exception for data that `dump` does not write."""
+    """Load plain data. May raise any exception for data that `dump` does not write, or that has too
+    many parts."""
+    if len(data) > UNCOUNTED_BYTES:
+        operations = late_import("pickletools").genops(data)
+        if next(itertools.islice(operations, MAX_OPERATIONS, None), None) is not None:
+            raise pickle.UnpicklingError(f"more than {MAX_OPERATIONS:,} objects")
     return _Unpickler(io.BytesIO(data)).load()
 
 

@@ -10,6 +10,19 @@ LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); pr
 
 _MAKE_WRITABLE = "import ctypes; c = ctypes.CDLL(None); c.mprotect(ctypes.c_void_p({0}), ctypes.c_size_t(4096), 3); ctypes.memset({0}, 9, 8)"
 
+_FORGE = (
+    "import struct\n"
+    "for fd in range(500, 510):\n"
+    "    try:\n"
+    "        left = memoryview(struct.pack('!QQ', len(text), len(data)) + text + data)\n"
+    "        while left: left = left[os.write(fd, left):]\n"
+    "    except OSError: pass"
+)
+_DONE = (
+    "{'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'modules': [], 'deleted': [], 'apart': [], 'settings': [],"
+    " 'values': [[%r, 'data', [0, %d]]]}"
+)
+
 _CELLS = {
     # files
     "plain open": "open(P, 'w')",
@@ -209,6 +222,12 @@ _CELLS = {
     "text = json.dumps({'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'values': [['x', 'data', [0, 4]]],"
     " 'modules': ['antigravity'], 'deleted': [], 'apart': []}).encode()\n"
     "for fd in range(3, 2000):\n    try: os.write(fd, struct.pack('!QQ', len(text), 4) + text + b'junk')\n    except OSError: pass",
+    "a forged name of Python": f"text, data = json.dumps({_DONE % ('__builtins__', 4)}).encode(), b'K\\x01..'\n{_FORGE}",
+    "a forged text of many lists": f"text, data = b'[' + b'[],' * 5_000_000 + b'[]]', b''\n{_FORGE}",
+    "forged data of many objects": f"data = b'\\x80\\x05(' + b']' * 20_000_000 + b'l.'\n"
+    f"text = json.dumps({_DONE % ('x', 20_000_005)}).encode()\n{_FORGE}",
+    "names of Python": "__name__ = 'x'; __builtins__ = {}; __loader__ = 5",
+    "very many names": "for i in range(3_000): globals()[f'name{i}'] = i",
     "a name that the user calls": "from os import remove as print",
     "a function that the user calls": "def sorted(x): open(P, 'w')",
     "a class that the user calls": "class list:\n    def __init__(self, *a): open(P, 'w')",

@@ -171,6 +171,7 @@ def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
     assert it.wait_approval().why == (
         f"it may change {file}, which only code that you approve may do"
     )
+    assert it.session.agent.rules.rules_for(it.wait_approval().text) == () or file == "link"
     it.decide("skip")
     it.store.wait(tags.AGENT, state="done")
     assert Path("AGENTS.md").read_text() == "mine"

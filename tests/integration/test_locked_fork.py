@@ -4,6 +4,7 @@ and only plain data comes back."""
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ MAPPED_DATABASE.execute('create table if not exists kept (a)'); MAPPED_DATABASE.
 DIGEST = """
 import os, resource, signal
 print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from sqlite_master')), FILE.tell(), os.getcwd(), os.environ.get('MARK'),
-    [ctypes.string_at(place, 8) for place in PLACES.values()], MAPPED_DATABASE.execute('select * from kept').fetchall(), resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
+    [ctypes.string_at(place, 8) for place in PLACES.values()], MAPPED_DATABASE.execute('select * from kept').fetchall(), __name__, len(globals()) > 3000, resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
 """
 
 
@@ -188,6 +189,7 @@ NEEDS = {
     "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
     "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
     "import os; os._exit(3)": "ended its process",
+    "for i in range(1_001): globals()[f'name{i}'] = i": "makes more than 1,000 names",
 }
 
 
@@ -269,6 +271,13 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     failed = cells.run("kept = 4\n1 / 0", "keep")
     assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
     assert cells.value("kept") == "4\n"
+
+
+def test_data_of_too_many_objects_is_not_loaded() -> None:
+    plain_pickle.load(plain_pickle.dump(list(range(100_000))))
+    plain_pickle.load(plain_pickle.dump(b"x" * 5_000_000))
+    with pytest.raises(pickle.UnpicklingError, match="more than 3,000,000 objects"):
+        plain_pickle.load(b"\x80\x05(" + b"]" * 4_000_000 + b"l.")
 
 
 def test_returned_tables_have_their_attributes() -> None:

@@ -31,6 +31,8 @@ def planted(kind: Any) -> Any:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return cast("Any", kind)(**{each.name: planted(hints[each.name]) for each in fields(kind)})
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a NamedTuple
+        return kind(*map(planted, get_type_hints(kind).values()))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next(iter(kind))
     origin, args = get_origin(kind), get_args(kind)

@@ -24,8 +24,8 @@ def user_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def whole(user_folder: Path, *paths: Path) -> list[str]:
-    readable = readable_paths(map(str, paths)).whole
+def whole(user_folder: Path, project: Path) -> list[str]:
+    readable = readable_paths(str(project)).whole
     return sorted(str(Path(path).relative_to(user_folder)) for path in set(readable))
 
 
@@ -35,7 +35,7 @@ IN_WORK = ["work/.env.example", "work/data", "work/plain", "work/sub/x"]
 def test_a_project_is_readable_without_its_files_of_the_environment(user_folder: Path) -> None:
     work = user_folder / "work"
     assert whole(user_folder, work) == IN_WORK
-    assert readable_paths([str(work)]).listed == [str(work)]
+    assert readable_paths(str(work)).listed == [str(work)]
     assert whole(user_folder, work / "plain") == ["work/plain"]
 
 
@@ -57,7 +57,7 @@ def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:
 
 
 def test_the_root_folder_as_project_shows_no_system_state(user_folder: Path) -> None:
-    readable = readable_paths(["/"]).whole
+    readable = readable_paths("/").whole
     assert "/usr" in readable
     assert not [path for path in readable if path.startswith(("/proc", "/dev", "/root", "/run"))]
 

@@ -46,29 +46,38 @@ def is_env_file(path: str) -> bool:
     return is_env and not name.endswith(_HARMLESS_ENV_ENDINGS)
 
 
-def readable_paths(paths: Iterable[str]) -> ReadablePaths:
-    """Return what may be read of files and folders, without the private places in them."""
+def readable_paths(project: str, others: Iterable[str] = ()) -> ReadablePaths:
+    """Return what may be read of the project's folder and of other files and folders, without the
+    private places in them. Files of the environment are looked for in the project only."""
     home = os.path.realpath(os.path.expanduser("~"))
     places = {os.path.realpath(os.path.join(home, name)) for name in _OF_HOME}
     places |= {*_OF_SYSTEM}
     result = ReadablePaths([], [])
-    for path in dict.fromkeys(paths):
+    project = os.path.realpath(project)
+    with suppress(OSError):
+        _add_readable(result, project, home, places, has_env_files=True)
+    for path in map(os.path.realpath, dict.fromkeys(others)):
+        if result.contains(path):
+            continue
         with suppress(OSError):
-            _add_readable(result, os.path.realpath(path), home, places)
+            has_env_files = _is_inside(project, path)
+            _add_readable(result, path, home, places, has_env_files=has_env_files)
     return result
 
 
-def _add_readable(result: ReadablePaths, path: str, home: str, places: set[str]) -> None:
+def _add_readable(
+    result: ReadablePaths, path: str, home: str, places: set[str], *, has_env_files: bool = False
+) -> None:
     if is_env_file(path) or any(_is_inside(path, place) for place in places):
         return
     if path in _USERS_FOLDERS and not _is_inside(home, path):
         return
     if any(_is_inside(place, path) for place in (home, *places)):
         for entry in _visible_entries(path, home):
-            _add_readable(result, entry, home, places)
+            _add_readable(result, entry, home, places, has_env_files=has_env_files)
         return
 
-    env_folders = list(_folders_with_env_files(path))
+    env_folders = list(_folders_with_env_files(path)) if has_env_files else []
     if not env_folders:
         result.whole.append(path)
         return
