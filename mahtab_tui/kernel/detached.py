@@ -19,6 +19,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import RELEASE_SIZE, LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.worker.descriptors import is_readable
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
 from mahtab_tui.worker.holder import (
     KEY_SUFFIX,
@@ -26,7 +27,6 @@ from mahtab_tui.worker.holder import (
     HolderSettings,
     write_last_output,
 )
-from mahtab_tui.worker.polling import is_readable
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0

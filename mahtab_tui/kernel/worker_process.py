@@ -47,8 +47,8 @@ from mahtab_tui.kernel.requests import (
     checked,
 )
 from mahtab_tui.system import start_thread, wait_for_result
+from mahtab_tui.worker.descriptors import is_readable
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.polling import is_readable
 
 START_TIMEOUT = 20.0
 """Seconds; the disk may be cold, or site-packages large."""
@@ -104,6 +104,7 @@ class WorkerProcess:
         self.claimed = False
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
+        self._last_seal = ""
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
         self._seekable: SeekableOutput | None = None
@@ -461,6 +462,9 @@ class WorkerProcess:
             raise FrameError(f"a message {op!r}")
 
     def _done(self, done: CellEnd) -> None:
+        if done.seal and done.seal == self._last_seal:
+            return  # sent twice, because code of the user's raised while it was sent
+        self._last_seal = done.seal
         cell = next(cell for cell in self._cells if cell.cell == done.cell)
         if cell.seal and cell.seal != done.seal:
             raise FrameError("the end of a cell that has not ended")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import _thread
 import builtins
 import ctypes
-import fcntl
 import gc
 import json
 import os
@@ -32,11 +31,11 @@ from .control import (
     describe_process,
     working_directory,
 )
+from .descriptors import duplicate_high, is_readable
 from .environment import CellEnvironment, Console
 from .executor import Executor, Outcome, failed_outcome
 from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
 from .jobs import JobQueue
-from .polling import is_readable
 from .stdlib import bind_library, own_module
 from .tracebacks import format_safely
 
@@ -137,9 +136,8 @@ class Worker:
                 if job is None:
                     return
                 self._run_job(job)
-            except (
-                BaseException
-            ) as error:  # raised by the user's code: a signal handler, an exit hook
+            except BaseException as error:  # raised by the user's code, such as a signal handler
+                self.environment.leave_child(error)
                 self._report_failure(error)
 
     def _run_job(self, job: Frame) -> None:
@@ -159,6 +157,7 @@ class Worker:
                 work = self._restore if job["op"] == "restore" else self._undo
                 self.responder.answer(job, work)
         except BaseException as error:
+            self.environment.leave_child(error)
             if "id" in job:
                 self.responder.fail(job, error)  # the host ignores a second answer
             else:
@@ -173,13 +172,16 @@ class Worker:
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
         cell = frame["cell"]
+        outcome, needs = None, ""
         try:
             outcome, needs = self._run_cell(frame, refusal)
             self._send_end(cell, seal, outcome, needs, start)
         except BaseException as error:
-            if cell not in self._open:  # the end is sent
-                raise
-            self._send_end(cell, seal, failed_outcome(format_safely(error)), "", start)
+            self.environment.leave_child(error)
+            if outcome is None:
+                outcome = failed_outcome(format_safely(error))
+            # The host ignores an end that it has already.
+            self._send_end(cell, seal, outcome, needs, start)
 
     def _run_cell(self, frame: Frame, refusal: str | None) -> tuple[Outcome, str]:
         """Return how the cell ended, and why it needs more than its lock allows, if it does."""
@@ -459,8 +461,9 @@ def _move_descriptor(fd: int) -> int:
     """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
-    lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)
-    hidden = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    margin = min(40, most // 3)
+    lowest = margin + int.from_bytes(os.urandom(2), "big") % max(1, most - 2 * margin)
+    hidden = duplicate_high(fd, lowest)
     os.close(fd)
     return hidden
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import ctypes
-import fcntl
 import getpass
 import io
 import os
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .capture import ErrorStream, flush, open_stdout
 from .control import Host, Interrupts
+from .descriptors import duplicate_high
 from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
@@ -211,7 +211,7 @@ class CellEnvironment:
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
-        self._pipe = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 32)
+        self._pipe = duplicate_high(1, 32)
         self._pipe_identity = _identity(self._pipe)
         self._builtins = dict(builtins.__dict__)
         self._builtins.pop("_", None)

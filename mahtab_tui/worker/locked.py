@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import builtins
 import errno
-import fcntl
 import io
 import json
 import os
@@ -27,10 +26,10 @@ from . import magics, plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
 from .control import Host
+from .descriptors import duplicate_high, is_readable
 from .executor import MAX_SHOWN, Executor, Outcome, Report
 from .lost_state import MAX_LABELS, StateRecorder
 from .objects import name_of
-from .polling import is_readable
 from .sandbox import read_only
 from .sandbox.private_places import ReadablePaths, is_env_file, readable_paths
 from .sandbox.refusals import RefusalListener
@@ -346,7 +345,7 @@ class _Child:
         self._executor = executor
         self._environment = environment
         self._calls = calls
-        self._channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, _LOWEST)
+        self._channel = duplicate_high(channel, _LOWEST)
         self._wants: dict[str, None] = {}
         self._opened: dict[str, None] = {}
         """Paths that the code has opened."""

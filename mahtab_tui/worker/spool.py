@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from .polling import is_readable
+from .descriptors import is_readable
 
 if TYPE_CHECKING:
     from .frames import Frame

@@ -244,6 +244,30 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(project: Path)
         assert b"Traceback" not in screen.raw
 
 
+SIGNALS = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_screen_works_with_ignored_children_and_blocked_signals(project: Path) -> None:
+    command = [sys.executable, "-c", SIGNALS, PROGRAM[0], "--model", "demo"]
+    with Terminal(command, cwd=project) as screen:
+        screen.idle()
+        screen.enter("import os; os.waitstatus_to_exitcode(os.system('exit 3'))", r"\b3\b")
+        screen.leave()
+
+
+def test_size_and_prompt_in_the_environment_do_not_count(cold_start: Start) -> None:
+    screen = cold_start(env={"COLUMNS": "1", "LINES": "1", "PYTHONINSPECT": "1"})
+    screen.idle()
+    screen.enter("import shutil; shutil.get_terminal_size().columns > 20", "True")
+    screen.leave()
+    assert b">>>" not in screen.raw
+
+
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
 def test_missing_terminal_is_explained_in_a_sentence(project: Path, closed: str) -> None:
     command = ["bash", "-c", f'exec "{PROGRAM[0]}" --model demo {closed}']

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -338,25 +336,25 @@ def test_undo_and_saving_work_after_a_damaging_cell(tmp_path: Path, code: str) -
         assert cells.kernel.info().pid == pid
 
 
+# Last words printed between the cells, and the code.
 RAISED_BETWEEN_CELLS = {
-    "a timer's handler": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
-    "a handler that exits": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
-    "another thread": "import ctypes, threading\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\nthreading.Timer(0.1, ctypes.pythonapi.PyThreadState_SetAsyncExc, (main, ctypes.py_object(late))).start()",
+    "ValueError: late": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
+    "SystemExit": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
+    "is set": "import ctypes, os, threading, time\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\ndef set_late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(late)); print('is set')\nthreading.Thread(target=set_late).start()",
 }
 
 
-@pytest.mark.parametrize("code", RAISED_BETWEEN_CELLS.values(), ids=RAISED_BETWEEN_CELLS)
+@pytest.mark.parametrize(("last_words", "code"), RAISED_BETWEEN_CELLS.items())
 @pytest.mark.parametrize("loop", ["", "import asyncio; await asyncio.sleep(0)\n"])
 def test_error_between_cells_is_shown_and_nothing_is_lost(
-    cells: Cells, code: str, loop: str
+    cells: Cells, last_words: str, code: str, loop: str
 ) -> None:
     cells.text(f"{loop}x = [1]")
     pid = cells.kernel.info().pid
     cells.run(code)
-    if "PyThreadState" in code:  # the exception waits until the main thread runs code
-        assert cells.run("1 + 1").status in (Status.OK, Status.ERROR)
-    else:
-        cells.host.wait_for_late("SystemExit\n" if "SystemExit" in code else "ValueError: late\n")
+    Path("go").touch()
+    cells.host.wait_for_late(f"{last_words}\n")
+    assert cells.run("1 + 1").output.endswith("2\n")
     cells.expect("x", "[1]\n")
     assert cells.kernel.info().pid == pid
 
@@ -372,19 +370,30 @@ def test_failing_fork_of_a_save_is_an_error_of_the_save(tmp_path: Path) -> None:
         assert cells.kernel.info().pid == pid
 
 
-IGNORE_CHILDREN = """
-import os, signal, sys
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-os.execv(sys.executable, [sys.executable, "-m", "mahtab_tui", "ask", "--model", "demo", "which variables are there?"])
-"""
-
-
-def test_program_started_with_ignored_and_blocked_signals_works(project: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", IGNORE_CHILDREN], capture_output=True, text=True, timeout=PATIENCE
+@pytest.mark.parametrize("count", [1_100, 40])
+def test_kernel_works_with_many_and_with_few_descriptors(project: Path, count: int) -> None:
+    """1,100 that are open, or at most 40."""
+    code = (
+        "import os; opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]"
+        if count > 1_000
+        else f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))"
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    with running(ProcessKernel(undo_steps=5)) as cells:
+        cells.text(f"v = [1]\n{code}")
+        for number in range(8):
+            cells.text(f"v.append({number})")
+        assert cells.kernel.undo(cells.number).exact
+        cells.expect("len(v)", "8\n")
+        locked = cells.kernel.execute(
+            "sum(v)", cell=99, on_output=lambda kind, text: None, lock="keep"
+        )
+        assert locked.output == "22\n"
+
+
+def test_forked_child_whose_cell_is_broken_ends(cells: Cells) -> None:
+    """It must not go on as a second kernel."""
+    cells.run("import os\npid = os.fork()\nif pid == 0:\n    raise SystemExit(3)")
+    cells.expect("os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])", "3\n")
 
 
 def in_time(work: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,30 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
     )
     assert [each.name for each in done.not_restored] == ["f"]
     assert cells.text("type(d) is D, d.x, 'f' in globals()") == "(True, [1], False)\n"
+
+
+def test_redo_names_objects_that_end_once_more(cells: Cells) -> None:
+    cells.text(
+        "ended = []\nclass D:\n    def __del__(self): ended.append(1)\nd, box, x = D(), {'d': D()}, 1"
+    )
+    cells.text("del d; box = 5; x = 2")
+    assert cells.kernel.undo(cells.number).exact
+    redone = cells.kernel.redo()
+    assert {(each.name, each.reason) for each in redone.not_restored} == {
+        (name, "its __del__ runs once more") for name in ("d", "box")
+    }
+
+
+def test_record_array_of_objects_is_named_with_its_reason(cells: Cells) -> None:
+    done = undone(
+        cells,
+        "import numpy as np; r = np.zeros(1, [('a', object)]); s = np.zeros(1, [('a', int)])",
+        "r['a'] = 1; s['a'] = 1",
+    )
+    assert [tuple(dataclasses.astuple(each)) for each in done.not_restored] == [
+        ("r", "not compared: undo does not handle arrays of records that contain objects")
+    ]
+    assert cells.text("s.tolist()") == "[(0,)]\n"
 
 
 def test_unsupported_types_are_named(cells: Cells) -> None:

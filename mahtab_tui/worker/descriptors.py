@@ -1,0 +1,25 @@
+"""Descriptors of any number, also where a process may have few."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+from typing import Any
+
+
+def is_readable(source: Any, timeout_s: float | None = 0.0) -> bool:
+    """Return whether a descriptor, or an object with one, can be read or has ended. Unlike
+    `select.select`, it takes numbers from 1,024 on. timeout_s: seconds to wait; None for any time."""
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
+
+
+def duplicate_high(descriptor: int, lowest: int) -> int:
+    """Duplicate a descriptor to a number from `lowest` on, which cells do not hit, or to any if the
+    process may not have so many. Child processes do not inherit it. Raises `OSError`."""
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+    except OSError:
+        return os.dup(descriptor)
