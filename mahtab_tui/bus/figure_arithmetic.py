@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from math import isfinite
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 MAX_LISTED_LINES = 200
 """Lines up to which a text is read as a list."""
@@ -25,6 +25,7 @@ YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _ENUMERATION = re.compile(r",\s|\sand\s")
 
 
+ItemT = TypeVar("ItemT")
 Precision = Literal["whole", "decimals", "rounded"]
 
 
@@ -180,10 +181,10 @@ def derive_by_totals(operands: Sequence[Operand], accepts: Callable[[float], boo
     return ""
 
 
-def equal_rows(rows: Iterable[Sequence[float]]) -> list[list[Sequence[float]]]:
+def equal_rows(rows: Iterable[Sequence[ItemT]]) -> list[list[Sequence[ItemT]]]:
     """Return the runs of two or more consecutive rows with equally many numbers."""
-    runs: list[list[Sequence[float]]] = []
-    run: list[Sequence[float]] = []
+    runs: list[list[Sequence[ItemT]]] = []
+    run: list[Sequence[ItemT]] = []
     for row in (*rows, ()):
         if run and len(row) != len(run[0]):
             if len(run) > 1:

@@ -76,6 +76,11 @@ class Source:
         ]
 
     @cached_property
+    def operand_columns(self) -> list[list[Operand]]:
+        runs = equal_rows(self.operand_rows)
+        return [list(column) for run in runs for column in zip(*run, strict=True)]
+
+    @cached_property
     def _lines(self) -> list[str]:
         """The lines of a short source, without what pandas writes below a column."""
         if len(self.text) > _LISTING_CHARS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 
@@ -39,14 +39,16 @@ class FigureToken(NamedTuple):
         middles = [abs(candidate.middle) for candidate in self.ranges or ()]
         return min(middles) if self.is_percent else max(middles)
 
-    def accepts(self, value: float) -> bool:
-        """Return whether a computed value, or a fraction, is rounded to the figure."""
-        most = max((abs(candidate.middle) for candidate in self.ranges or ()), default=0.0)
-        return any(
-            abs(abs(candidate.middle) - value) <= candidate.half * (1 + 1e-9)
-            for candidate in self.ranges or ()
+    def acceptor(self) -> Callable[[float], bool]:
+        """Return a test whether a computed value, or a fraction, is rounded to the figure."""
+        ranges = self.ranges or []
+        most = max((abs(candidate.middle) for candidate in ranges), default=0.0)
+        bounds = [
+            (abs(candidate.middle), candidate.half * (1 + 1e-9))
+            for candidate in ranges
             if not self.is_percent or abs(candidate.middle) * 10 < most  # not the one times 100
-        )
+        ]
+        return lambda value: any(abs(middle - value) <= half for middle, half in bounds)
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
@@ -151,7 +153,10 @@ def number_ranges(match: re.Match[str], hedge: str) -> list[NumberRange]:
             steps.append(10.0 ** min(300, len(digits) - len(digits.rstrip("0"))))
         if hedge in ("<", "≤") and value <= 0.1:  # a p-value
             ranges.append(NumberRange(value / 2, value / 2, signed=False))
-        for factor in (power, power * scale):
+        factors = [power, power * scale]
+        if scale > 1e3:  # of a table in thousands
+            factors.append(power * scale / 1e3)
+        for factor in factors:
             halves = [step * abs(factor) / 2 for step in steps]
             ranges += [NumberRange(value * factor, half, bool(match["sign"])) for half in halves]
     return ranges

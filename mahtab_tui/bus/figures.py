@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypedDict
 
@@ -95,6 +95,9 @@ def _value_words(text: str) -> Iterator[str]:
 # Looking figures up
 
 
+_Accepts = Callable[[float], bool]
+
+
 class _StatedOperand(NamedTuple):
     start: int
     """Where it begins in the answer."""
@@ -180,11 +183,12 @@ class _Search:
         figure = AnswerFigure(token.text, found=False)
         if not token.ranges:
             return figure
-        basis = self._derive_nearby(token) or self._count(token)
+        accepts = token.acceptor()
+        basis = self._derive_nearby(token, accepts) or self._count(token)
         near = "" if basis else self._near_miss(token)
         if near:
             return figure._replace(near=near)
-        basis = basis or self._derive_anywhere(token)
+        basis = basis or self._derive_anywhere(token, accepts)
         if basis:
             self._add_operand(token)
             return figure._replace(found=True, basis=basis)
@@ -213,23 +217,23 @@ class _Search:
         sentence = self._sentence(token)
         return self._ends[sentence - 1] if sentence else 0
 
-    def _derive_nearby(self, token: FigureToken) -> str:
+    def _derive_nearby(self, token: FigureToken, accepts: _Accepts) -> str:
         """Return how a figure follows from figures just before it, or from a printed column."""
         nearby = self._nearby_operands(token)
-        if basis := self._derive(token, nearby):
+        if basis := self._derive(token, nearby, accepts):
             return basis
         totals = (total for source in self._sources for total in source.totals)
-        if basis := next((total.text for total in totals if token.accepts(total.value)), ""):
+        if basis := next((total.text for total in totals if accepts(total.value)), ""):
             return basis
         earlier = [stated.operand for stated in self._stated if stated.start < token.start]
         summands = [operand for operand in earlier if not operand.is_percent]
-        return derive_by_totals(summands[-_MAX_OPERANDS:], token.accepts)
+        return derive_by_totals(summands[-_MAX_OPERANDS:], accepts)
 
-    def _derive(self, token: FigureToken, operands: Sequence[Operand]) -> str:
+    def _derive(self, token: FigureToken, operands: Sequence[Operand], accepts: _Accepts) -> str:
         after = self._answer[token.end : token.end + _CONTEXT_CHARS]
         if token.is_percent and _YEARLY.match(after):
-            return derive_growth(operands, token.accepts)
-        return derive_by_pairs(operands, token.accepts, **self._kind(token))
+            return derive_growth(operands, accepts)
+        return derive_by_pairs(operands, accepts, **self._kind(token))
 
     def _nearby_operands(self, token: FigureToken) -> list[Operand]:
         """Return the figures of a figure's sentence, of those before it, and of the question."""
@@ -244,7 +248,7 @@ class _Search:
             operands = [*asked, *operands]
         return list(dict.fromkeys(operands))[-_MAX_OPERANDS:]
 
-    def _derive_anywhere(self, token: FigureToken) -> str:
+    def _derive_anywhere(self, token: FigureToken, accepts: _Accepts) -> str:
         """Return how a figure follows from figures of the whole answer, of a short source or of a
         printed row, or as a part of a printed whole."""
         nearby = self._nearby_operands(token)
@@ -253,12 +257,12 @@ class _Search:
         groups += self._printed_groups
         groups += [[operand, whole] for operand in nearby for whole in self._wholes]
         for operands in groups:
-            if basis := self._derive(token, operands):
+            if basis := self._derive(token, operands, accepts):
                 return basis
 
         for whole in self._wholes:
             for part in self._parts:
-                if basis := derive_part(part, whole, token.accepts, percent=token.is_percent):
+                if basis := derive_part(part, whole, accepts, percent=token.is_percent):
                     return basis
         return ""
 
@@ -268,7 +272,8 @@ class _Search:
         groups: list[list[Operand]] = []
         for source in self._sources:
             is_short = len(source.operands) <= _MAX_SCALARS
-            groups += [source.operands] if is_short else source.operand_rows
+            tables = [*source.operand_rows, *source.operand_columns]
+            groups += [source.operands] if is_short else tables
         return [group for group in groups if 2 <= len(group) <= _MAX_OPERANDS][:_MAX_GROUPS]
 
     @cached_property
@@ -297,7 +302,10 @@ class _Search:
             precision = "rounded"
         return _Kind(
             precision=precision,
-            ratios=token.is_percent or is_factor or has_decimals or bool(token.hedge),
+            ratios=token.is_percent
+            or is_factor
+            or precision != "whole"
+            or token.value > _MIN_SCALED,
             percent=token.is_percent,
             factor=is_factor,
         )
