@@ -52,6 +52,10 @@ MAX_NAMES = 1_000
 """New names that a cell may bring back."""
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
+_SET_BY_PYTHON = frozenset(
+    ("__builtins__", "__warningregistry__", "__annotations__", "__conditional_annotations__")
+)
+"""Names that Python itself sets while a cell runs."""
 MAX_OPENED_PATHS = 1_000
 _KINDS = ("stdout", "value", "traceback")
 
@@ -490,7 +494,7 @@ class _Child:
             for name, value in list(self._executor.namespace.items())
             if type(name) is str
             and name.startswith("__")
-            and name != "__builtins__"
+            and name not in _SET_BY_PYTHON
             and self._before.get(name, nothing) is not value
         ]
 

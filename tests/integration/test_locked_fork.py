@@ -223,6 +223,12 @@ def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
     assert cells.run("random.random() and None", "keep").output == ""
 
 
+def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None:
+    cells.run("import copy, pickle\nclass Point:\n    x = 1\npoint = Point()")
+    for code in ("copy.copy(point).x", "copy.deepcopy(point).x", "len(pickle.dumps(point)) > 5"):
+        assert "ran apart" not in cells.run(code, "keep").output
+
+
 def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None:
     Path("lines").write_text("one\ntwo\n" + "x" * 20_000)
     cells.run(

@@ -339,7 +339,7 @@ def _put_cell(cell: Any, values: Values) -> None:
 _OF_PYTHON = frozenset(
     f"__{name}__"
     for name in "dict weakref module qualname slots abstractmethods static_attributes firstlineno"
-    " annotations_cache annotate_func annotate type_params parameters hash".split()
+    " annotations_cache annotate_func annotate type_params parameters hash slotnames".split()
 ) | {"_abc_impl"}
 _BASES: Any = type.__dict__["__bases__"]
 
