@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.differences import changed_fields
+from mahtab_tui.kernel.base import Change, Variable
+from mahtab_tui.mcp.handlers import format_changes
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,18 @@ def test_only_the_fields_that_differ_are_named(before: str, now: str, changed: s
 def test_any_texts_can_be_compared(before: str, now: str) -> None:
     changed_fields(before, now)
     changed_fields(f"({before})", f"({now})")
+
+
+def test_an_agent_is_told_only_the_fields_that_changed() -> None:
+    before, now = (
+        Variable("a", "Account", f"(owner='Ada', balance={balance})", "data")
+        for balance in (100, 50)
+    )
+    table = Variable("df", "DataFrame", "9 × 3", "data")
+    changes = [
+        Change("a", "changed", now, before),
+        Change("df", "changed", table, None, "+ column `z`"),
+    ]
+    assert format_changes(changes) == (
+        "[~a Account(balance=100 → 50), ~df DataFrame 9 × 3 + column `z`]"
+    )
