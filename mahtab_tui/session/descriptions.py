@@ -46,7 +46,7 @@ _PREFIXES = frozenset({"df"})
 class _Sent(NamedTuple):
     text: str
     """The description of a variable."""
-    fitted: str
+    message: str
     """What the model got of it."""
 
 
@@ -88,10 +88,12 @@ class VariableDescriptions(logging.Handler):
         described = self._describe(variables, names, ROOM // 2, users)
         for name, text in list(described.items()):
             sent = self._sent.get(name)
-            if sent and sent.text == text and escape_section(sent.fitted) in conversation:
+            if sent and sent.text == text and sent.message in conversation:
                 del described[name]
         new = _fit(described)
-        self._sent |= {name: _Sent(described[name], text) for name, text in new.items()}
+        self._sent |= {
+            name: _Sent(described[name], escape_section(text)) for name, text in new.items()
+        }
         lines = self._table_lines(variables, users - new.keys(), users)
         return describe_variables(variables, new | lines, users)
 
@@ -112,9 +114,11 @@ class VariableDescriptions(logging.Handler):
         visible = variables[:_MAX_CHANGED]
         names = [each.name for each in visible if each.kind == "data" and not _is_whole(each)]
         described = {} if printed else self._describe(visible, names, ROOM // 3, users)
-        self._sent |= {name: _Sent(text, text) for name, text in described.items()}
         marks = {name: _MARKS.get(change.change, "") for name, change in kinds.items()}
         texts = describe_variables(visible, described, users, marks, are_grouped=False)
+        self._sent |= {
+            name: _Sent(text, texts[name]) for name, text in described.items() if name in texts
+        }
         return list_changes(
             join_variables(texts), [each.name for each in variables[_MAX_CHANGED:]], deleted
         )

@@ -319,7 +319,7 @@ def test_first_question_includes_folder_python_packages_and_date(
         "<surroundings>",
         f"Working directory: {project}",
         f"Date: {date.today():%A, %Y-%m-%d}. Python {platform.python_version()} on {platform.system()}."
-        " Installed: pandas 3.1.0, scikit-learn 1.9; not: numpy, scipy, statsmodels, matplotlib.",
+        " Installed: pandas 3.1, scikit-learn 1.9; not: numpy, scipy, statsmodels, matplotlib.",
         "</surroundings>",
     ]
 

@@ -103,6 +103,20 @@ def test_block_names_all_that_it_changed(open_session: OpenSession) -> None:
     assert "\nn6: int = 6\n… and 6 more: n7, n8, n9, n10, n11, f\nDeleted: gone" in results
 
 
+def test_description_after_a_block_is_not_repeated_with_the_next_question(
+    open_session: OpenSession,
+) -> None:
+    block = code("heavy = cars[cars.weight > 1000]", "cars['price'] = 1")
+    it = open_session(block, "Done.", "Yes.", approval="auto", reflection="never")
+    it.run(CARS)
+    it.ask_and_wait("change the cars")
+    assert "price " in it.model_messages()
+    wait_for(lambda: not it.session.agent.in_turn)
+    lines = told(it, "what are heavy cars?").split("\n")
+    assert lines[0].startswith("cars: DataFrame, 3 rows x 3 columns: maker str, ")
+    assert "Not made by the user: heavy: DataFrame = 1 × 2" in lines
+
+
 def test_variable_stays_the_users_when_the_model_changes_it(open_session: OpenSession) -> None:
     it = open_session(code("mine = [2]", "other = 1"), "Done.", approval="auto", reflection="never")
     it.run("mine = [1]")

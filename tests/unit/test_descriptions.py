@@ -11,6 +11,7 @@ import pathlib
 import sqlite3
 import typing
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
+from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.worker import description
 from mahtab_tui.worker.description import describe, describe_value
+from tests.benchmarks.answers.tables import SOURCES
 from tests.hostile import HOSTILE
 
 LIMIT = 2_250
@@ -307,6 +310,14 @@ def test_a_description_is_cut_after_a_line(limit: int) -> None:
         if len(whole) > limit >= 100:
             assert text.endswith("\n...")
             assert whole.startswith(text[: -len("\n...")])
+
+
+@pytest.mark.parametrize("name", ["airports", "cars", "riots", "barley", "seattle_weather"])
+def test_public_tables_are_described_in_few_tokens(name: str) -> None:
+    table = pd.read_csv(StringIO(SOURCES[name]()))
+    text = describe_value(name, table, LIMIT)
+    assert estimated_tokens([text]) <= 300
+    assert all(column in text for column in table.columns)
 
 
 def test_types_of_items_are_stated_only_for_those_that_were_looked_at() -> None:
