@@ -112,7 +112,7 @@ def kernel() -> SavingKernel:
 
 @pytest.fixture
 def saving(kernel: SavingKernel) -> NamespaceStore:
-    made = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel))
+    made = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel), {})
     made.start_restore()
     return made
 
