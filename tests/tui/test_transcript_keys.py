@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record, UserChat
 from mahtab_tui.tui.find import FindRow
@@ -172,6 +172,20 @@ async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...
     async with focused(app) as pilot:
         await press(pilot, *keys.split())
         assert app.calls == [call]
+
+
+@pytest.mark.parametrize(("keys", "explains"), [("enter", True), ("up enter", False)])
+async def test_the_menu_explains_its_mark_only_where_a_row_has_it(
+    keys: str, explains: bool
+) -> None:
+    app = KeysApp(conversation())
+    async with focused(app) as pilot:
+        await press(pilot, *keys.split())
+        menu = app.screen
+        assert isinstance(menu, ActionMenu)
+        assert any(command.confirm for command in menu.commands) is explains
+        words = " ".join(str(line.content) for line in menu.query(Static))
+        assert ("↵ waits for Enter" in words) is explains
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:

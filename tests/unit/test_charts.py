@@ -80,7 +80,7 @@ def test_words_of_a_figure_are_text_around_its_data() -> None:
 
 def test_data_have_their_colours_on_the_ground_of_the_theme() -> None:
     middle = drawn(described({**PANEL, "notes": []}))[4]
-    grounds = [segment.style and segment.style.bgcolor for segment in middle]
+    grounds = [segment.style.bgcolor for segment in middle if segment.style is not None]
     colours = [ground.get_truecolor().hex for ground in grounds if ground is not None]
     assert "#ff0000" in colours
     assert colours[-1] == str(MAHTAB.surface)

@@ -303,7 +303,7 @@ def test_long_value_folds_to_its_head() -> None:
 )
 def test_values_are_coloured_if_they_are_code(text: str, coloured: str) -> None:
     rows = output_rows(text, kind="value")
-    spans = [span for row in rows for span in row.spans]
+    spans = [span for row in drawn(rows) for span in row.spans]
     assert [text for text, style in spans if style == PALETTE.moon] == [coloured] * bool(coloured)
 
 
@@ -396,15 +396,23 @@ def test_changes_wrap_between_names() -> None:
 
 
 def test_change_names_the_columns_of_a_table() -> None:
-    about = {"type": "DataFrame", "was_type": "DataFrame", "summary": "9 × 3", "was": "9 × 2"}
+    about: dict[str, Any] = {
+        "type": "DataFrame",
+        "was_type": "DataFrame",
+        "summary": "9 × 3",
+        "was": "9 × 2",
+    }
     change = Change("df", "changed", **about, columns="+ column `z`")
     expected = "~ df DataFrame 9 × 2 → 9 × 3  + column `z`"
     assert lines(cell_rows(80, changes=[change]))[-1].strip() == expected
 
 
 def test_changed_object_names_only_its_changed_fields() -> None:
-    about = {"type": "Account", "was_type": "Account", "kind": "data"}
-    summaries = {"summary": "(owner='Ada', balance=50)", "was": "(owner='Ada', balance=100)"}
+    about: dict[str, Any] = {"type": "Account", "was_type": "Account", "kind": "data"}
+    summaries: dict[str, Any] = {
+        "summary": "(owner='Ada', balance=50)",
+        "was": "(owner='Ada', balance=100)",
+    }
     change = Change("a", "changed", **about, **summaries)
     assert lines(cell_rows(80, changes=[change]))[-1].strip() == "~ a Account(balance=100 → 50)"
 
