@@ -165,6 +165,8 @@ class PromptArea(CodeArea):
     def _replace_via_keyboard(
         self, insert: str, start: Location, end: Location
     ) -> EditResult | None:
+        if self.completer.skip_quote(insert):
+            return None
         with self.as_typed():
             result = super()._replace_via_keyboard(insert, start, end)
         self.completer.update_after_edit(by_character=len(insert) == 1 and insert != "\n")

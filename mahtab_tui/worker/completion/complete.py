@@ -546,7 +546,14 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
         return _listing((), "", point.start)
     folder, separator, name = point.stem.rpartition("/")
     folder += separator
-    return _listing(_files(folder, name), name, point.start + len(folder))
+    entries = _files(folder, name)
+    closed = (
+        entry
+        if entry.label.endswith("/")
+        else entry._replace(text=_quote(entry.label, point.quote, after))
+        for entry in entries
+    )
+    return _listing(closed, name, point.start + len(folder))
 
 
 def _quote(text: str, quote: str, after: str) -> str:
