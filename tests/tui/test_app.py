@@ -207,6 +207,34 @@ async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
     assert app.editor.text == "abc"
 
 
+async def test_ctrl_c_clears_the_editor_before_it_stops_what_only_waits(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(type(app.session.agent), "in_turn", True)
+    monkeypatch.setattr(app.session, "stop", lambda: stops.append("stopped"))
+    await pilot.press(*"abc")
+    await log(pilot, WAITING, when=time.time())
+    await pilot.press("ctrl+c")
+    await wait_for_notice(pilot, "was cleared")
+    assert (app.editor.text, stops) == ("", [])
+    await pilot.press("ctrl+c")
+    assert stops == ["stopped"]
+
+
+async def test_ctrl_c_stops_a_cell_that_runs_while_another_waits(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(type(app.session.agent), "in_turn", True)
+    monkeypatch.setattr(type(app.session.cells), "running", True)
+    monkeypatch.setattr(app.session, "stop", lambda: stops.append("stopped"))
+    await pilot.press(*"abc")
+    await log(pilot, WAITING, when=time.time())
+    await pilot.press("ctrl+c")
+    assert (app.editor.text, stops) == ("abc", ["stopped"])
+
+
 async def test_input_that_cannot_be_written_for_the_editor_stays(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:

@@ -68,8 +68,9 @@ class CodeArea(TextArea):
         Binding("ctrl+u,super+backspace", "kill_line_left", "Cut to line start", show=False),
         Binding("ctrl+k", "kill_line_right", "Cut to line end", show=False),
         Binding("ctrl+y", "yank", "Insert what was cut", show=False),
-        Binding("alt+b", "word_left", "Word left", show=False),
-        Binding("alt+f", "word_right", "Word right", show=False),
+        # Textual takes for Ctrl+Left and Ctrl+Right what most terminals send for Alt+B and Alt+F.
+        Binding("alt+b,ctrl+left", "word_left", "Word left", show=False),
+        Binding("alt+f,ctrl+right", "word_right", "Word right", show=False),
         Binding("alt+z,ctrl+shift+z,super+y", "redo", "Redo", show=False),
         Binding("ctrl+underscore,ctrl+slash", "toggle_comment", "Comment", show=False),
         Binding("alt+up", "move_lines(-1)", "Move lines up", show=False),

@@ -115,6 +115,11 @@ class EditorPane(Widget):
         return not self._area.text
 
     @property
+    def is_being_typed_in(self) -> bool:
+        """Whether the keys go to the editor, and it has a text."""
+        return self._area.has_focus and not self.is_empty
+
+    @property
     def selected_text(self) -> str:
         return self._area.selected_text
 
