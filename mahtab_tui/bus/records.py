@@ -678,6 +678,8 @@ class QueueItem(NamedTuple):
     code: str
     mode: Word
     party: Word = ""
+    held: bool = False
+    """Whether it waits for the user, because a cell before it has failed."""
 
 
 class Queue(Record, tag="queue", in_store=False):

@@ -96,6 +96,7 @@ class Cells:
         self._kernel = parts.kernel
         self._namespace_store = parts.namespace_store
         self._private = parts.private
+        self._inbox = parts.inbox
         self._frontend = parts.frontend
         cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
         self.last = max((cell.cell or 0 for cell in cells), default=0)
@@ -259,6 +260,9 @@ class Cells:
         if result is None:
             return None
         self.finished.append((started, result.status))
+        if origin == "user" and not nested and result.status is not Status.OK:
+            # Before the end is logged, so that what the user enters after it is not held.
+            self._inbox.hold()
         ended = output_records(started)[1](
             result.output,
             **{**output_attrs(started), "party": party},

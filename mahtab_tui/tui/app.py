@@ -322,6 +322,10 @@ class MahtabApp(TerminalApp[int]):
             self.panes.transcript.action_scroll_end()
         self._report_history()
 
+    @on(EditorPane.EmptySubmitted)
+    def _run_held_cells(self) -> None:
+        self.session.inbox.release()
+
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)
         entered = f"/{name} {argument}".rstrip()

@@ -207,6 +207,15 @@ async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
     assert app.editor.text == "abc"
 
 
+async def test_enter_in_the_empty_editor_runs_the_cells_that_an_error_stopped(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    released: list[str] = []
+    monkeypatch.setattr(app.session.inbox, "release", lambda: released.append("released"))
+    await pilot.press("space", "enter")
+    await until(pilot, lambda: bool(released))
+
+
 async def test_ctrl_c_clears_the_editor_before_it_stops_what_only_waits(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:

@@ -221,6 +221,16 @@ async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None
     assert not queue_row_of(pilot).display
 
 
+async def test_cells_that_were_not_run_are_explained(pilot: Pilot[None]) -> None:
+    items = [{"id": id, "code": "x", "mode": "python", "held": id < 3} for id in (1, 2, 3)]
+    app_of(pilot).fold(tags.QUEUE, items=items)
+    await pilot.pause()
+    assert lines(pilot)[0] == "2 queued cells were not run · Enter in the empty editor runs them"
+    assert len(lines(pilot)) == queue_row_of(pilot).size.height == 4
+    await pilot.click(queue_row_of(pilot), offset=(len(" queued 3  ❯ x ✕") - 1, 1))
+    assert actions(pilot) == [("cancelled", 1)]
+
+
 async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:
     await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
     assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]

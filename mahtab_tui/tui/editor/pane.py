@@ -63,6 +63,7 @@ class EditorPane(Widget):
         mode: Mode
 
     LeaveRequested = PromptArea.LeaveRequested
+    EmptySubmitted = PromptArea.EmptySubmitted
 
     def __init__(
         self,

@@ -128,6 +128,9 @@ class PromptArea(CodeArea):
     class LeaveRequested(Message):
         """Posted on Ctrl+D in an empty text."""
 
+    class EmptySubmitted(Message):
+        """Posted on Enter in an empty text."""
+
     draft: Draft | None = None
     _recalled: tuple[str, Selection] | None = None
 
@@ -196,6 +199,8 @@ class PromptArea(CodeArea):
             if draft is not None:  # at once, because the next key continues it
                 self._change_mode(draft.mode)
                 self.recall(draft.text)
+        else:
+            self.post_message(self.EmptySubmitted())
 
     def action_end_of_input(self) -> None:
         if self.text:

@@ -260,10 +260,10 @@ class QueueRow(Widget, can_focus=True):
         self.chosen = min(self.chosen, max(0, len(items) - 1))
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.items), SHOWN)
+        return min(len(self.items), SHOWN) + len(self._note())
 
     def render(self) -> Content:
-        head, first, lines = self._head(), self._first(), []
+        head, first, lines = self._head(), self._first(), self._note()
         for index in range(first, min(first + SHOWN, len(self.items))):
             ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
             line = Content.assemble(
@@ -277,7 +277,10 @@ class QueueRow(Widget, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         at = event.get_content_offset(self)
-        if at is not None and (index := self._first() + at.y) < len(self.items):
+        if at is None:
+            return
+        index = self._first() + at.y - len(self._note())
+        if 0 <= index < len(self.items):
             self.chosen = index
             cross = len(self._head()) + 2 + Content(self._text(index)).cell_length
             if cross <= at.x < cross + len(_CROSS):
@@ -289,6 +292,16 @@ class QueueRow(Widget, can_focus=True):
     def action_cancel(self) -> None:
         if self.items:
             self.post_message(self.Cancelled(self.items[self.chosen].id))
+
+    def _note(self) -> list[Content]:
+        """Return the line above the inputs, if some wait for the user."""
+        count = sum(item.held for item in self.items)
+        if not count:
+            return []
+        subject = "1 queued cell was" if count == 1 else f"{count} queued cells were"
+        runs = "it" if count == 1 else "them"
+        note = (f"{subject} not run", "$moon")
+        return [Content.assemble(note, (f" · Enter in the empty editor runs {runs}", "$muted"))]
 
     def _head(self) -> str:
         return f"queued {len(self.items)}  "
