@@ -182,6 +182,8 @@ class QuitFlow:
 
 
 LONG_CELL_S = 10.0
+LEAVING_WORDS = ("exit", "quit")
+"""With or without parentheses; they need no kernel, which may be busy."""
 
 
 def style_sheets() -> list[Path]:
@@ -306,6 +308,10 @@ class MahtabApp(TerminalApp[int]):
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
         mode, text, replaces = message.mode, message.text, message.replaces
+        if mode == "python" and not replaces and self._asks_to_leave(text):
+            self.command_context.quit_flow.leave()
+            return
+
         slash, in_notebook = parse_slash(text), replaces.startswith("place ")
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
@@ -321,6 +327,10 @@ class MahtabApp(TerminalApp[int]):
                 self.session.submit(mode, text)
             self.panes.transcript.action_scroll_end()
         self._report_history()
+
+    def _asks_to_leave(self, code: str) -> bool:
+        word = code.strip().removesuffix("()")
+        return word in LEAVING_WORDS and word not in self.panes.namespace.variables
 
     @on(EditorPane.EmptySubmitted)
     def _run_held_cells(self) -> None:
