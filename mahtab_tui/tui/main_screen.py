@@ -28,7 +28,7 @@ from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
-from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
+from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 
-NARROW_COLUMNS = 100
-"""Below this, the side panes are a drawer over the transcript."""
+NARROW_COLUMNS = 110
+"""Below this, the side panes cover the transcript while they are open."""
 SHORT_LINES = 30
 LOW_LINES = 16
 TINY_LINES = 8
@@ -185,6 +185,7 @@ class Panes(Screen[None]):
                     )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
+                yield PaneTabs(id="pane-tabs")
                 yield NamespacePane(self.port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
                 yield Static(EXAMPLE, id="search-example")
@@ -365,7 +366,7 @@ class Panes(Screen[None]):
         narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
-        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        side.styles.width = "100%" if narrow else layout.side_columns(width)
         namespace = self.query_one("#namespace")
         tree = self._search_tree or self.query_one("#search-example")
         default = None if self._search_tree is None else NAMESPACE_PERCENT
@@ -390,6 +391,10 @@ class Panes(Screen[None]):
 
     def is_code_visible(self, code: str) -> bool:
         return not self._has_drawer and self.transcript.viewport.shows(code)
+
+    @on(PaneTabs.TranscriptChosen)
+    def _show_transcript(self) -> None:
+        self.toggle_side()
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
