@@ -31,6 +31,7 @@ from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.screens.dialog import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
@@ -166,6 +167,8 @@ class Panes(Screen[None]):
         """Made when first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
         """Made with the first search; until then there is an example."""
+        self._offered_cell: Cell | None = None
+        """The failed cell whose frames the footer offers."""
         ui_state.layout = ui_state.layout.changed(drawer=False)
 
     def parts(self) -> ComposeResult:
@@ -289,9 +292,21 @@ class Panes(Screen[None]):
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
+            self._offer_frames,
             self.namespace.fold,
             self.fold_searches,
         ]
+
+    @property
+    def failed_cell(self) -> Cell | None:
+        """The newest entry, if it is a failed cell."""
+        return None if self._transcript is None else self._transcript.failed_cell
+
+    def _offer_frames(self, records: Sequence[Record]) -> None:
+        """Show the key for an error's frames in the footer while the error is the newest entry."""
+        if self.failed_cell is not self._offered_cell:
+            self._offered_cell = self.failed_cell
+            self.refresh_bindings()
 
     def fold_searches(self, records: Sequence[Record]) -> None:
         if self._search_tree is not None or any(record.tag == "rlm-call" for record in records):

@@ -198,6 +198,22 @@ async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> 
     assert actions(pilot) == [("answered", "1", "one two")]
 
 
+async def test_up_brings_earlier_answers_but_no_password(pilot: Pilot[None]) -> None:
+    for request, answer in (("1", "first"), ("2", "second")):
+        await ask(pilot, request=request)
+        await pilot.press(*answer, "enter")
+    await ask(pilot, request="3", password=True)
+    await pilot.press(*"secret", "enter")
+    await ask(pilot, request="4")
+    await pilot.press("up", "up", "up")
+    assert line_of(pilot).value == "first"
+    await pilot.press("down", "enter")
+    assert actions(pilot)[-1] == ("answered", "4", "second")
+    await ask(pilot, request="5", password=True)
+    await pilot.press("up")
+    assert line_of(pilot).value == ""
+
+
 def queue_row_of(pilot: Pilot[None]) -> QueueRow:
     return pilot.app.query_one(QueueRow)
 

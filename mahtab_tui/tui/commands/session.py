@@ -115,6 +115,16 @@ def explain_error(context: CommandContext) -> None:
         context.app.notify("There is no error to explain: no cell has failed.")
 
 
+@_input(
+    "error-frames f6",
+    "Frames: While the newest entry is an error: show its frames with their source",
+    footer=True,
+    available=lambda context: context.panes.failed_cell is not None,
+)
+def open_frames(context: CommandContext) -> None:
+    context.panes.transcript.open_failed_frames()
+
+
 @_session(
     "stop escape",
     "Stop: Stop the model or the running cell; press it again to kill the kernel",

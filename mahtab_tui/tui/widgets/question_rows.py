@@ -103,6 +103,11 @@ class _AnswerLine(LineInput):
 class InputRow(Widget):
     """Shown while code waits for a line. It takes the focus once the user types nowhere else."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "recall(1)", "Earlier answer", show=False),
+        Binding("down", "recall(-1)", "Later answer", show=False),
+    ]
+
     @dataclass
     class Answered(Message):
         request: str
@@ -112,6 +117,9 @@ class InputRow(Widget):
         super().__init__()
         self._requests: dict[str, records.Input] = {}
         self._typed_ahead: list[str] = []
+        self._answers: list[str] = []
+        """Earlier answers without passwords, which Up recalls."""
+        self._steps_back = 0
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
 
@@ -124,6 +132,15 @@ class InputRow(Widget):
 
     def on_descendant_blur(self) -> None:
         self._line.placeholder = _UNFOCUSED_HINT
+
+    def action_recall(self, step: int) -> None:
+        """Show an earlier answer (1), or a later one (-1); 0 answers back is an empty line."""
+        steps_back = self._steps_back + step
+        if not self._line.password and 0 <= steps_back <= len(self._answers):
+            self._steps_back = steps_back
+            line = self._line
+            line.value = self._answers[-steps_back] if steps_back else ""
+            line.cursor_position = len(line.value)
 
     def on_mount(self) -> None:
         self.display = False
@@ -211,6 +228,9 @@ class InputRow(Widget):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        if event.value and not self._line.password:
+            self._answers.append(event.value)
+        self._steps_back = 0
         self._answer(event.value)
 
     @on(_AnswerLine.EndOfInput)
