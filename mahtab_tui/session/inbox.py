@@ -83,6 +83,8 @@ class Inbox:
         self._closed = False
         self._held: list[Item] = []
         """The user's cells that do not run before `release`."""
+        self._startup_ids: frozenset[int] | None = None
+        """Ids of the inputs that were entered before the first cell ran; None before that."""
         self._reported: list[QueueItem] = []
 
     def put(self, mode: Mode, text: str) -> int:
@@ -125,6 +127,7 @@ class Inbox:
             held = [item for item in self._items if item.mode == "python" and not item.party]
             self._items = [item for item in self._items if item not in held]
             self._held += held
+            self._changed.notify_all()
             self._report()
 
     def release(self) -> None:
@@ -139,15 +142,28 @@ class Inbox:
         """Finish the previous input of a mode, and wait for the next; None when closed."""
         with self._changed:
             self._serving.discard(mode)
+            if mode == "python" and self._startup_ids is None:
+                self._startup_ids = frozenset(item.id for item in self._items)
             while not self._closed:
                 for item in self._items:
-                    if item.mode == mode:
+                    if item.mode == mode and not self._follows_cells(item):
                         self._items.remove(item)
                         self._serving.add(mode)
+                        self._changed.notify_all()
                         self._report()
                         return item
                 self._changed.wait()
             return None
+
+    def _follows_cells(self, item: Item) -> bool:
+        """Return whether a question waits for cells that were entered before it, while the kernel
+        started and files were loaded."""
+        at_startup = self._startup_ids is None or item.id in self._startup_ids
+        return (
+            item.mode == "ask"
+            and at_startup
+            and any(other.mode == "python" and other.id < item.id for other in self._items)
+        )
 
     def cancel(self, item_id: int) -> Item | None:
         """Cancel and return an input; None if it is no longer queued."""
@@ -156,6 +172,7 @@ class Inbox:
             item = next((item for item in queued if item.id == item_id), None)
             if item is not None:
                 (self._held if item in self._held else self._items).remove(item)
+                self._changed.notify_all()
                 self._report()
         if item is not None and item.withdrawn is not None:
             item.withdrawn()
