@@ -265,6 +265,11 @@ def test_tool_calls_and_warnings_appear_in_order_but_not_in_a_script() -> None:
     assert full == r"*The disk is &lt;full\>.*"
     assert died == "*The kernel died: it exited with code 3.*"
     assert render(chosen(TOOLS), ".html").count("<details>") == 2
+    assert "The kernel died" in render(chosen(TOOLS), ".md")
+    saved = render(chosen(TOOLS), ".ipynb")
+    assert "line 1" in saved
+    assert "The kernel died" not in saved
+    assert "The disk" not in saved
     script = render(chosen(TOOLS), ".py")
     assert all(word not in script for word in ("details", "line 1", "disk"))
 
