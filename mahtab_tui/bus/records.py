@@ -697,6 +697,8 @@ class QueueItem(NamedTuple):
     party: Word = ""
     joins: bool = False
     """Whether the running question gets it at its next step."""
+    held: bool = False
+    """Whether it waits for the user, because a cell before it has failed."""
 
 
 class Queue(Record, tag="queue", in_store=False):

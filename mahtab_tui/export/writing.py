@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 from nbformat.v4.rwbase import split_lines
 
-from mahtab_tui.bus.conversation import Cell, Entry
+from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import ANNOTATIONS, NothingToExport, Selected
 from mahtab_tui.export.notebook import (
@@ -52,7 +52,9 @@ _TAGS = frozenset(
 def render(selected: Selected, ending: str) -> str:
     """Return the content of a file with this suffix, one of `ENDINGS`. Raises `NothingToExport`."""
     if ending == ".ipynb":
-        return str(nbformat.writes(notebook(selected))) + "\n"
+        # A notebook is for others to run; what the program said here does not concern them.
+        entries = [entry for entry in selected.entries if not isinstance(entry, Note)]
+        return str(nbformat.writes(notebook(selected._replace(entries=entries)))) + "\n"
     if ending == ".html":
         return _page(_without_controls(notebook(selected)), selected.title)
     import jupytext

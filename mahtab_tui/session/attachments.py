@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
@@ -239,13 +240,14 @@ class Attachments:
             return Completions(cursor, (), 0)
         path = stem.kind == "path"
         code = f'open("{stem.stem}' if path else stem.stem
-        found = self._kernel.complete(code, len(code))
+        closing_quote = '"' if question.startswith('"', cursor) else ""
+        found = self._kernel.complete(code + closing_quote, len(code))
         wanted = ("file", "folder") if path else ("data", "function", "class", "module")
         items = tuple(
-            item
+            item if stem.quoted else replace(item, text=item.label)
             for item in found.items
             # An unquoted path ends at a space.
-            if item.kind in wanted and (stem.quoted or not re.search(r"\s", item.text))
+            if item.kind in wanted and (stem.quoted or not re.search(r"\s", item.label))
         )
         return Completions(cursor - (len(code) - found.start), items, found.more)
 

@@ -121,6 +121,7 @@ class Cells:
         self._kernel = parts.kernel
         self._namespace_store = parts.namespace_store
         self._private = parts.private
+        self._inbox = parts.inbox
         self._frontend = parts.frontend
         cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
         self.last = max((cell.cell or 0 for cell in cells), default=0)
@@ -313,6 +314,9 @@ class Cells:
         result = replace(result, changes=self._with_descriptions_before(result.changes))
         self.finished.append((started, result.status))
         self.outputs.add(cell, result.output)
+        if origin == "user" and not nested and result.status is not Status.OK:
+            # Before the end is logged, so that what the user enters after it is not held.
+            self._inbox.hold()
         ended = output_records(started)[1](
             result.output,
             **{**output_attrs(started), "party": party},

@@ -83,7 +83,11 @@ class Inbox:
         self._serving: set[Mode] = set()
         self._numbers = itertools.count(1)
         self._closed = False
-        self._reported: list[Item] = []
+        self._held: list[Item] = []
+        """The user's cells that do not run before `release`."""
+        self._startup_ids: frozenset[int] | None = None
+        """Ids of the inputs that were entered before the first cell ran; None before that."""
+        self._reported: list[QueueItem] = []
 
     def put(self, mode: Mode, text: str, *, joins: bool = False) -> int:
         """Add an input of the user; returns its id.
@@ -138,26 +142,59 @@ class Inbox:
         self._changed.notify_all()
         self._report()
 
+    def hold(self) -> None:
+        """Keep the user's queued cells from running until `release`, because the cell before them
+        has failed or was stopped."""
+        with self._changed:
+            held = [item for item in self._items if item.mode == "python" and not item.party]
+            self._items = [item for item in self._items if item not in held]
+            self._held += held
+            self._changed.notify_all()
+            self._report()
+
+    def release(self) -> None:
+        """Run the cells that `hold` has kept, before those entered since."""
+        with self._changed:
+            self._items = [*self._held, *self._items]
+            self._held = []
+            self._changed.notify_all()
+            self._report()
+
     def next_item(self, mode: Mode) -> Item | None:
         """Finish the previous input of a mode, and wait for the next; None when closed."""
         with self._changed:
             self._serving.discard(mode)
+            if mode == "python" and self._startup_ids is None:
+                self._startup_ids = frozenset(item.id for item in self._items)
             while not self._closed:
                 for item in self._items:
-                    if item.mode == mode:
+                    if item.mode == mode and not self._follows_cells(item):
                         self._items.remove(item)
                         self._serving.add(mode)
+                        self._changed.notify_all()
                         self._report()
                         return item
                 self._changed.wait()
             return None
 
+    def _follows_cells(self, item: Item) -> bool:
+        """Return whether a question waits for cells that were entered before it, while the kernel
+        started and files were loaded."""
+        at_startup = self._startup_ids is None or item.id in self._startup_ids
+        return (
+            item.mode == "ask"
+            and at_startup
+            and any(other.mode == "python" and other.id < item.id for other in self._items)
+        )
+
     def cancel(self, item_id: int) -> Item | None:
         """Cancel and return an input; None if it is no longer queued."""
         with self._changed:
-            item = next((item for item in self._items if item.id == item_id), None)
+            queued = [*self._held, *self._items]
+            item = next((item for item in queued if item.id == item_id), None)
             if item is not None:
-                self._items.remove(item)
+                (self._held if item in self._held else self._items).remove(item)
+                self._changed.notify_all()
                 self._report()
         if item is not None and item.withdrawn is not None:
             item.withdrawn()
@@ -174,11 +211,13 @@ class Inbox:
             self._changed.notify_all()
 
     def _report(self) -> None:
-        """Log the inputs that wait behind another one."""
-        waiting = [item for item in self._items if item.mode in self._serving]
-        if waiting != self._reported:
-            self._reported = waiting
-            items = (
-                QueueItem(item.id, item.text, item.mode, item.party, item.joins) for item in waiting
-            )
+        """Log the inputs that wait behind another one, or for the user."""
+        waiting = [(item, True) for item in self._held]
+        waiting += [(item, False) for item in self._items if item.mode in self._serving]
+        items = [
+            QueueItem(item.id, item.text, item.mode, item.party, joins=item.joins, held=held)
+            for item, held in waiting
+        ]
+        if items != self._reported:
+            self._reported = items
             emit(self._log, Queue(items=tuple(items)))

@@ -72,6 +72,11 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
+def draft_path(session: str) -> Path:
+    """Return the file with the text that was in the editor of a session."""
+    return home_folder() / "drafts" / f"session-{quote(session, safe='')}.json"
+
+
 def _namespaces() -> Path:
     return home_folder() / "namespaces"
 
@@ -231,6 +236,7 @@ def remove_session(row: SessionRow) -> None:
     try:
         delete_session(database(), id)
         shutil.rmtree(_folder(id), ignore_errors=True)
+        draft_path(id).unlink(missing_ok=True)
         for _, _, path in recovered_output(id):
             path.unlink(missing_ok=True)
     finally:

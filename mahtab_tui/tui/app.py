@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,11 @@ from mahtab_tui.tui.terminal_app import (
 )
 from mahtab_tui.tui.terminal_driver import StdioRedirect
 from mahtab_tui.tui.textual_fixes import KeyOrder
+from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
+    from mahtab_tui.tui.editor.draft_file import DraftFile
     from mahtab_tui.tui.pictures import Overlay
     from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -91,15 +94,25 @@ STOP_KEY = "ctrl+s"
 """Stops the cell instead of detaching it."""
 
 KEY_REPEAT_S = 0.3
+DRAFT_PAUSE_S = 1.0
+"""Without a key, until the text in the editor is saved."""
 
 
 class QuitFlow:
     """Asks once before quitting would lose something; the next key answers."""
 
     def __init__(
-        self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
+        self,
+        app: TerminalApp[int],
+        session: Session,
+        panes: Panes,
+        *,
+        keeps_namespace: bool,
+        forget_draft: Callable[[], None] = lambda: None,
     ) -> None:
+        """forget_draft: called when the user leaves."""
         self._app = app
+        self._forget_draft = forget_draft
         self._session = session
         self._panes = panes
         self._keeps_namespace = keeps_namespace
@@ -156,6 +169,7 @@ class QuitFlow:
         return self._confirmed and key == "escape"
 
     def _exit(self) -> None:
+        self._forget_draft()
         self._app.leaves_kernel = self._cell_can_detach()
         self._app.exit(0)
 
@@ -181,6 +195,8 @@ class QuitFlow:
 
 
 LONG_CELL_S = 10.0
+LEAVING_WORDS = ("exit", "quit")
+"""With or without parentheses; they need no kernel, which may be busy."""
 
 
 def style_sheets() -> list[Path]:
@@ -223,6 +239,7 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
+        self._draft_file: DraftFile | None = None
         self._drawn = False
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
@@ -232,6 +249,7 @@ class MahtabApp(TerminalApp[int]):
     def get_default_screen(self) -> Panes:
         port = SessionPort(self, self.session)
         self.panes = Panes(self.session, port, self.history, self.ui_state)
+        self._drafts = Fetcher(self.panes, at_once=1)
         self.command_context = CommandContext(
             self,
             self.session,
@@ -239,7 +257,13 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state,
             self.panes,
             Interrupter(self, self.session),
-            QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace),
+            QuitFlow(
+                self,
+                self.session,
+                self.panes,
+                keeps_namespace=self.keeps_namespace,
+                forget_draft=self.forget_draft,
+            ),
             self.settings,
         )
         return self.panes
@@ -259,6 +283,7 @@ class MahtabApp(TerminalApp[int]):
             self._show_transcript,
             self._fold_records,
             self._report_history,
+            self._restore_draft,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
             self.session.start,
@@ -268,6 +293,32 @@ class MahtabApp(TerminalApp[int]):
     def _show_transcript(self) -> None:
         self._drawn = True
         self.panes.transcript  # noqa: B018 (makes it)
+
+    def _restore_draft(self) -> None:
+        """Bring back the text that was in the editor when an earlier screen was killed."""
+        from mahtab_tui.tui.editor.draft_file import DraftFile
+
+        self._draft_file = DraftFile(self.session)
+        if self.session.past and self.editor.is_empty and (draft := self._draft_file.read()):
+            self.editor.put(draft.mode, draft.text)
+
+    @on(TextArea.Changed, "#code")
+    def _save_draft_soon(self) -> None:
+        if self._draft_file is None:
+            return
+        from mahtab_tui.tui.editor.draft_file import SavedDraft
+
+        draft = SavedDraft(mode=self.editor.mode, text=self.editor.text)
+        write = partial(self._draft_file.write, draft)
+        self._drafts.ask("draft", write, lambda _: None, pause=DRAFT_PAUSE_S)
+
+    def forget_draft(self) -> None:
+        """Remove the saved draft, because the user leaves."""
+        if self._draft_file is not None:
+            from mahtab_tui.tui.editor.draft_file import SavedDraft
+
+            self._drafts.forget("draft")
+            self._draft_file.write(SavedDraft(mode="python", text=""))
 
     async def _fold_records(self) -> None:
         self.record_pump.folds = [
@@ -305,6 +356,10 @@ class MahtabApp(TerminalApp[int]):
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
         mode, text, replaces = message.mode, message.text, message.replaces
+        if mode == "python" and not replaces and self._asks_to_leave(text):
+            self.command_context.quit_flow.leave()
+            return
+
         slash, in_notebook = parse_slash(text), replaces.startswith("place ")
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
@@ -320,6 +375,14 @@ class MahtabApp(TerminalApp[int]):
                 self.session.submit(mode, text, joins=mode == "ask")
             self.panes.transcript.action_scroll_end()
         self._report_history()
+
+    def _asks_to_leave(self, code: str) -> bool:
+        word = code.strip().removesuffix("()")
+        return word in LEAVING_WORDS and word not in self.panes.namespace.variables
+
+    @on(EditorPane.EmptySubmitted)
+    def _run_held_cells(self) -> None:
+        self.session.inbox.release()
 
     def _run_slash(self, name: str, argument: str) -> None:
         command = BY_SLASH.get(name)

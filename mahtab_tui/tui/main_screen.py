@@ -28,9 +28,10 @@ from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import PREVIEW_WIDTH, NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
-from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
+from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.screens.dialog import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 
-NARROW_COLUMNS = 100
-"""Below this, the side panes are a drawer over the transcript."""
+NARROW_COLUMNS = 110
+"""Below this, the side panes cover the transcript while they are open."""
 SHORT_LINES = 30
 LOW_LINES = 16
 TINY_LINES = 8
@@ -169,6 +170,8 @@ class Panes(Screen[None]):
         """Made when first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
         """Made with the first search; until then there is an example."""
+        self._offered_cell: Cell | None = None
+        """The failed cell whose frames the footer offers."""
         ui_state.layout = ui_state.layout.changed(drawer=False)
 
     def parts(self) -> ComposeResult:
@@ -188,6 +191,7 @@ class Panes(Screen[None]):
                     )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
+                yield PaneTabs(id="pane-tabs")
                 yield NamespacePane(self.port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
                 yield Static(EXAMPLE, id="search-example")
@@ -291,9 +295,21 @@ class Panes(Screen[None]):
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
+            self._offer_frames,
             self.namespace.fold,
             self.fold_searches,
         ]
+
+    @property
+    def failed_cell(self) -> Cell | None:
+        """The newest entry, if it is a failed cell."""
+        return None if self._transcript is None else self._transcript.failed_cell
+
+    def _offer_frames(self, records: Sequence[Record]) -> None:
+        """Show the key for an error's frames in the footer while the error is the newest entry."""
+        if self.failed_cell is not self._offered_cell:
+            self._offered_cell = self.failed_cell
+            self.refresh_bindings()
 
     def fold_searches(self, records: Sequence[Record]) -> None:
         if self._search_tree is not None or any(record.tag == "rlm-call" for record in records):
@@ -368,7 +384,7 @@ class Panes(Screen[None]):
         narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
-        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        side.styles.width = "100%" if narrow else layout.side_columns(width)
         namespace = self.query_one("#namespace")
         tree = self._search_tree or self.query_one("#search-example")
         default = None if self._search_tree is None else NAMESPACE_PERCENT
@@ -398,6 +414,10 @@ class Panes(Screen[None]):
 
     def is_code_visible(self, code: str) -> bool:
         return not self._has_drawer and self.transcript.viewport.shows(code)
+
+    @on(PaneTabs.TranscriptChosen)
+    def _show_transcript(self) -> None:
+        self.toggle_side()
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:

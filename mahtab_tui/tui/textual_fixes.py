@@ -18,6 +18,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XT
 from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Click, Event, InputEvent, Key, Mount, Paste, Resize, Timer
+from textual.keys import _character_to_key
 from textual.message import Message
 from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.strip import Strip
@@ -49,6 +50,8 @@ _REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+;|P[\d>!+$|]|_G)")
 """The beginning of what only a terminal sends, not of a key with Alt and of letters after it."""
 _LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
 """Those after which a slow line may still bring the rest of a key or a mouse report."""
+_ALT_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
+"""Alt with a sign that begins no sequence."""
 _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
@@ -90,7 +93,7 @@ class KeyParser(XTermParser):
                     typed = typed[: unfinished.start()]
                     self._pending = unfinished[0][:LONGEST_PENDING]
                 if typed := _SEQUENCE.sub(self._readable, typed):
-                    yield from super().feed(typed)
+                    yield from self._feed_keys(typed)
                 if mark:
                     self._pasted = []
             else:
@@ -104,6 +107,15 @@ class KeyParser(XTermParser):
                 if mark:
                     whole, self._pasted = "".join(self._pasted), None
                     yield Paste(whole.replace("\x00", ""))
+
+    def _feed_keys(self, typed: str) -> Iterable[Message]:
+        """Read keys. Textual reads Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
+        for index, piece in enumerate(_ALT_SIGN.split(typed)):
+            if index % 2:
+                name = "backspace" if piece == "\x7f" else _character_to_key(piece)
+                yield Key(f"alt+{name}", None)
+            elif piece:  # an empty text would end the parser
+                yield from super().feed(piece)
 
     def flush_pending(self) -> Iterable[Message]:
         """Read a pending Escape as a key, and drop a sequence whose rest does not come. Call it in
@@ -142,6 +154,8 @@ class KeyParser(XTermParser):
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
         def take(token: Message) -> None:
+            if isinstance(token, Key) and token.key.startswith("alt+"):
+                token.character = None  # otherwise an unknown key would type its letter
             character = token.character if isinstance(token, Key) else None
             if not character or not "\ud800" <= character <= "\udfff":
                 token_callback(token)

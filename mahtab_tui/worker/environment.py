@@ -163,11 +163,18 @@ def _load_pdb() -> Any:
     return pdb
 
 
+SOURCE_LINES = 5
+"""To show where the debugger stops."""
+
+
 def _debugger() -> Any:
     pdb: Any = _load_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
-        """A pdb that hides the frames outside the cell, and finds the source of cells."""
+        """A pdb that hides the frames outside the cell, finds the source of cells, and shows lines
+        around the one where it stops."""
+
+        lists_frames = False
 
         def canonic(self, filename: str) -> str:
             return filename if filename.startswith(CELL) else str(super().canonic(filename))
@@ -181,6 +188,27 @@ def _debugger() -> Any:
             below = ours.index(True) if True in ours else 0
             frames = [entry for entry, is_own in list(zip(stack, ours))[below:] if not is_own]
             return frames, frames.index(chosen) if chosen in frames else len(frames) - 1
+
+        def print_stack_trace(self, *arguments: Any) -> None:
+            self.lists_frames = True
+            try:
+                super().print_stack_trace(*arguments)
+            finally:
+                self.lists_frames = False
+
+        def print_stack_entry(self, frame_lineno: tuple[FrameType, int], *arguments: Any) -> None:
+            frame, line = frame_lineno
+            source = late_import("linecache").getlines(frame.f_code.co_filename, frame.f_globals)
+            if self.lists_frames or not 0 < line <= len(source):
+                super().print_stack_entry(frame_lineno, *arguments)
+                return
+
+            position = self.format_stack_entry(frame_lineno, "\n").partition("\n")[0]
+            self.message(f"> {position}")
+            first = max(1, line - SOURCE_LINES // 2)
+            for number, text in enumerate(source[first - 1 : first - 1 + SOURCE_LINES], first):
+                mark = "->" if number == line else "  "
+                self.message(f"{mark} {number:>4}  {text.rstrip()}")
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
 

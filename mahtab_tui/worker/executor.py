@@ -266,7 +266,7 @@ class Executor:
     def _compile(self, source: str, filename: str) -> Compiled:
         flags = self._flags
         try:
-            plain = magics.transform(source)
+            plain = magics.transform(magics.add_percent_sign(source, self.namespace))
             tree: ast.Module = compile(plain, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
             shown = bool(tree.body) and not _hides_value(plain, tree.body[-1])
             body, last = compile_parts(tree, filename, flags, shown)

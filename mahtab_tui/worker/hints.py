@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple
 
 from .completion.resolve import Instance, resolve
 from .completion.signatures import function_of, parameters
-from .magics import parse_python
+from .magics import BARE_COMMANDS, parse_python
 from .objects import (
     MISSING,
     Classes,
@@ -406,6 +406,8 @@ def undefined_name(failed: Failure) -> str:
     if found is None or failed.kind != "NameError":
         return ""
     name = found[1]
+    if name in BARE_COMMANDS - _MODULES:
+        return f"%{name} is a magic command; in a cell of several lines, it needs the percent sign"
     if name in _MODULES:
         return "" if "forget to import" in failed.shown[-1_000:] else f"import {name}"
     module = _ALIASES.get(name, "")

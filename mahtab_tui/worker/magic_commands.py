@@ -18,7 +18,7 @@ from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any, Callable, NamedTuple
 
-from . import environment, toolbox
+from . import environment, session_magics, toolbox
 from .compiling import compile_callable
 from .displays import LARGEST_TEXT, Display, capture_displays, show
 from .magics import SUMMARIES, MagicContext, Reloading, transform
@@ -193,13 +193,19 @@ def _env(rest: str, caller: MagicContext) -> str | None:
     return None
 
 
-def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
+def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
+    """List the variables; those of some types if `rest` names them."""
+    types = rest.split()
     listed = [
         describe_variable(name, value)
         for name, value in list(caller.namespace.items())
         if type(name) is str and name not in HIDDEN and name[:1] != "_"
     ]
-    return [each for each in listed if each["kind"] == "data"]
+    return [
+        variable
+        for variable in listed
+        if variable["kind"] == "data" and (not types or variable["type"] in types)
+    ]
 
 
 def _who(rest: str, caller: MagicContext) -> None:
@@ -207,11 +213,11 @@ def _who(rest: str, caller: MagicContext) -> None:
 
 
 def _who_ls(rest: str, caller: MagicContext) -> list[str]:
-    return sorted(each["name"] for each in _list_variables(caller))
+    return sorted(each["name"] for each in _list_variables(rest, caller))
 
 
 def _whos(rest: str, caller: MagicContext) -> None:
-    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
+    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(rest, caller)]
     names, kinds = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     lines = (f"{name:<{names}}  {kind:<{kinds}}  {about}".rstrip() for name, kind, about in rows)
     print("\n".join(lines) if rows else "There are no variables.")
@@ -259,10 +265,9 @@ _INSTEAD = {
     "colors": "the theme sets the colours (F10)",
     "config": "this is not IPython",
     "gui": "figures are shown automatically",
-    "pdb": "use %debug after an error",
+    "pdb": "%debug after an error inspects the place where it was raised",
     "precision": "numbers are shown as Python formats them",
-    "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
-    "store": "variables live as long as the kernel; Ctrl+S on an open variable writes it to a file",
+    "store": "variables are saved with the session, and `mahtab-tui --continue` brings them back",
     "unload_ext": "extensions are a feature of IPython",
     "xmode": "`f` on an error shows its frames with the source",
 }
@@ -611,6 +616,9 @@ LINE_COMMANDS: dict[str, Command] = {
     },
     "hist": _history,
     "reload_ext": _load_ext,
+    "edit": session_magics.edit_file,
+    "reset": session_magics.reset_names,
+    "save": session_magics.save_inputs,
     "set_env": _env,
     "sx": _system,
 }

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import Any, Callable, ClassVar, NamedTuple
 
 from .expansion import Names, expand_arguments, expand_command
@@ -145,6 +146,36 @@ def parse_python(source: str) -> ast.Module | None:
             return None
 
 
+BARE_COMMANDS = frozenset(
+    (
+        *("cat", "cd", "cp", "debug", "env", "hist", "history", "less", "ll", "ls", "lsmagic"),
+        *("man", "mkdir", "more", "mv", "pip", "prun", "pwd", "rm", "rmdir", "run", "save"),
+        *("time", "timeit", "who", "who_ls", "whos"),
+    )
+)
+"""They work without ``%`` unless a variable has their name, as in IPython."""
+
+_BARE = re.compile(r"([a-z_]+)(?:[ \t]+([^=(\[,:\s].*))?")
+_LIKE_A_PATH = re.compile(r"[-/~*.]\S")
+"""Arguments that Python would read as an operator and a name: ``ls -l``, ``cat /etc/hosts``."""
+
+
+def add_percent_sign(source: str, names: Mapping[str, Any]) -> str:
+    """Write a cell of one line that is a magic command without ``%`` with it.
+
+    Args:
+        source: the cell's code.
+        names: the namespace, whose names hide magic commands.
+    """
+    bare = _BARE.fullmatch(source.strip())
+    if bare is None or bare[1] not in BARE_COMMANDS:
+        return source
+    if bare[1] in names or bare[1] in builtins.__dict__:
+        return source
+    is_python = bare[2] and not _LIKE_A_PATH.match(bare[2]) and parse_python(source)
+    return source if is_python else f"%{source.strip()}"
+
+
 SUMMARIES = {
     "time": "%time CODE: run it once and show how long it took (%%time: the whole cell)",
     "timeit": "%timeit CODE: run it many times and show how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
@@ -166,6 +197,8 @@ SUMMARIES = {
     "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
     "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
     "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
+    "save": "%save FILE 1-3 7: write the inputs of cells to a file (-f: replace it; -a: add to it)",
+    "reset": "%reset: delete all names, after a question (-f: without)",
     "lsmagic": "%lsmagic: this list",
 }
 
@@ -225,8 +258,8 @@ def run_magic(command: str, rest: str, names: Names, await_: Callable[[Any], Any
     name = command.lstrip("%")
     work = table.get(name)
     if work is None:
-        available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
-        raise UnknownMagicError(f"There is no %{command}. Available:{available}")
+        tables = commands.LINE_COMMANDS, commands.CELL_COMMANDS
+        raise UnknownMagicError(own_module("session_magics").unknown_magic(command, *tables))
     if name not in commands.TAKES_CODE:
         arguments, line_break, body = rest.partition("\n")
         expand = expand_command if name in commands.SHELL_COMMANDS else expand_arguments

@@ -45,6 +45,21 @@ def test_session_with_unreadable_records_is_resumed_without_them(start: Start, h
     assert "In 4" in screen.text
 
 
+def test_text_in_the_editor_survives_a_killed_screen(start: Start, home: Path) -> None:
+    screen = start().idle()
+    screen.enter("first = 1", r"first\s+int")
+    screen.type("draft = first +", r"draft = first \+")
+    drafts = home / ".mahtab" / "drafts"
+    wait_for(lambda: any("draft = first +" in path.read_text() for path in drafts.glob("*.json")))
+    screen.kill()
+    again = start("--continue")
+    again.wait(r"❯ draft = first \+")
+    again.press("ctrl+c")
+    again.enter("first + 1", r"\b2\b")
+    again.leave()
+    assert not list(drafts.glob("*"))
+
+
 def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     start: Start, home: Path
 ) -> None:

@@ -185,7 +185,7 @@ def test_completion_offers_files_and_variables(cells: Cells, project: Path) -> N
         return [item.text for item in found.items], question[found.start :]
 
     assert offered("see @no") == (["north/", "notes.txt"], "no")
-    assert offered('see @"no t') == (["no tes.txt"], "no t")
+    assert offered('see @"no t') == (['no tes.txt"'], "no t")
     assert offered("see @north/") == ([], "")
     names, stem = offered("and $noth")
     assert (names[0], stem) == ("nothing", "noth")

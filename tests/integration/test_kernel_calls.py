@@ -63,7 +63,9 @@ def test_debugger_starts_in_the_cell(cells: Cells, stop: str) -> None:
     answers(cells, *"p x,w,n,n,n,n,c".split(","))
     result = cells.run(f"def f(x):\n    {stop}\n    y = x + 1\n    return y\nf(41)\n'end'")
     assert result.output.startswith("here\n") == ("header" in stop)
-    assert "-> y = x + 1\n(Pdb) p x\n41\n" in result.output
+    context = f"      2      {stop}\n->    3      y = x + 1\n      4      return y\n"
+    assert f"{context}      5  f(41)\n(Pdb) p x\n41\n" in result.output
+    assert "-> y = x + 1\n(Pdb) n" in result.output, "the list of frames is short"
     assert "worker" not in result.output
     assert "<string>" not in result.output
     assert result.output.endswith("'end'\n")

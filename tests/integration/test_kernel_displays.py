@@ -395,10 +395,22 @@ def test_pip_magic_runs_the_kernels_pip(cells: Cells) -> None:
     assert "python" in output
 
 
-def test_unknown_magic_error_lists_magics(cells: Cells) -> None:
-    output = cells.run("%nonsense x").output
-    assert "There is no %nonsense." in output
-    assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "debug", "pip"))
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (
+            "%tiem x",
+            "There is no %tiem. Did you mean %time or %timeit or %system? %lsmagic lists all.",
+        ),
+        ("%%tiem x", "There is no %%tiem. Did you mean %%time or %%timeit? %lsmagic lists all."),
+        ("%bash x", "There is no %bash. Did you mean %%bash? %lsmagic lists all."),
+        ("%%who\nx", "There is no %%who. Did you mean %who? %lsmagic lists all."),
+        ("%qqq", "There is no %qqq. %lsmagic lists all."),
+    ],
+)
+def test_unknown_magic_error_names_the_nearest(cells: Cells, code: str, sentence: str) -> None:
+    output = cells.run(code).output
+    assert output.splitlines()[-1] == f"UnknownMagicError: {sentence}"
     assert "magic_commands" not in output
 
 
@@ -415,6 +427,57 @@ def test_values_fit_the_size_of_the_screen(cells: Cells) -> None:
     assert cells.text(code).count("\n") == 1
 
 
+def test_magics_work_without_percent_sign(cells: Cells, project: Path) -> None:
+    (project / "notes").mkdir()
+    (project / "notes" / "a.txt").write_text("words")
+    cells.expect("pwd", f"{str(project)!r}\n")
+    cells.expect("ls", "notes\n")
+    cells.expect(f"cat {project}/notes/a.txt", "words")
+    cells.expect(f"ls /{str(project).lstrip('/')}", "notes\n")
+    cells.expect("cd notes", f"{project / 'notes'}\n")
+    cells.expect("cd ..", f"{project}\n")
+    cells.expect("ls -1 notes", "a.txt\n")
+    cells.run("n = 1")
+    cells.expect("who", "n\n")
+    cells.expect("who int", "n\n")
+    cells.expect("who str", "There are no variables.\n")
+    assert "took" in cells.text("time n + 1")
+
+
+def test_a_name_hides_the_magic_without_percent_sign(cells: Cells) -> None:
+    cells.run("who = 1")
+    cells.expect("who", "1\n")
+    cells.run("import time")
+    cells.expect("time - 1 if 0 else 2", "2\n")
+    assert "magic command" in cells.run("x = 1\npwd").output
+    assert "NameError" in cells.run("ls + 1").output
+    assert "SyntaxError" in cells.run("save =").output
+
+
+def test_inputs_are_saved_to_a_file(cells: Cells, project: Path) -> None:
+    cells.run("x = 1")
+    cells.run("y = 2\nz = 3")
+    cells.expect("%save work 1-2", "wrote 2 cells to work.py\n")
+    assert (project / "work.py").read_text() == "x = 1\ny = 2\nz = 3\n"
+    assert "work.py exists: %save -f" in cells.run("%save work 1").output
+    cells.expect("%save -a work.py 1", "wrote 1 cell to work.py\n")
+    assert (project / "work.py").read_text().endswith("z = 3\nx = 1\n")
+    assert "has run no cell 99" in cells.run("%save other 99").output
+    assert "needs a file and the numbers" in cells.run("%save other").output
+    assert not (project / "other.py").exists()
+
+
+def test_names_are_reset_after_a_question(cells: Cells) -> None:
+    cells.run("x = 1\ndef f(): ...")
+    cells.host.answer = lambda name, args: "n"
+    assert "Nothing was deleted." in cells.text("%reset")
+    cells.host.answer = lambda name, args: "y"
+    assert "Delete all 2 names?" in cells.text("%reset")
+    cells.expect("%whos", "There are no variables.\n")
+    cells.run("x = 1")
+    cells.expect("%reset -f\n'x' in globals()", "False\n")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -422,6 +485,7 @@ def test_values_fit_the_size_of_the_screen(cells: Cells) -> None:
         "%config InlineBackend.figure_format = 'retina'",
         "%store -r",
         "%xmode Verbose",
+        "%pdb on",
     ],
 )
 def test_ignored_magic_prints_one_muted_line(cells: Cells, line: str) -> None:

@@ -358,6 +358,18 @@ def test_the_first_dir_of_a_server_lists_its_tools(open_with: OpenSession) -> No
     assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
 
 
+def test_tools_of_a_server_are_completed_and_nothing_else(open_with: OpenSession) -> None:
+    it = open_with(echo=plain())
+
+    def offered() -> list[str]:
+        found = it.session.kernel.complete("echo.", 5)
+        return [] if found.pending else [item.label for item in found.items]
+
+    wait_for(lambda: "say" in offered())
+    assert "load_in_background" not in offered()
+    assert offered() == sorted(offered())
+
+
 def test_help_describes_a_server_and_lists_its_tools(it: Opened) -> None:
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")

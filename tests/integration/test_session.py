@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -15,9 +16,10 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
-from mahtab_tui.bus.records import Change, Record
+from mahtab_tui.bus.records import Change, Record, get_record
 from mahtab_tui.kernel.base import CellResult
 from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
@@ -123,6 +125,40 @@ def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: OpenS
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).status == "interrupted"
     assert it.run("1").status == "ok"
     assert it.session.stop() is None
+
+
+class Queued(logging.Handler):
+    """Keeps the last report of the queue."""
+
+    cells: tuple[tuple[str, bool], ...] = ()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = get_record(record)
+        if isinstance(value, records.Queue):
+            self.cells = tuple((item.code, item.held) for item in value.items)
+
+
+@pytest.mark.parametrize("ending", ["1 / 0", "raise KeyboardInterrupt", "import os; os._exit(1)"])
+def test_cells_queued_behind_a_failing_one_run_when_released(
+    open_session: OpenSession, ending: str
+) -> None:
+    it = open_session()
+    queue = Queued()
+    it.session.log.addHandler(queue)
+    it.session.submit("python", f"name = input()\n{ending}")
+    request = it.store.wait(tags.INPUT, state="waiting").request
+    entered = ("first = 1", "second = 2", "third = 3")
+    items = [it.session.submit("python", source) for source in entered]
+    it.session.host.inputs.answer(request, "")
+    wait_for(lambda: queue.cells == tuple((source, True) for source in entered))
+
+    assert it.run("later = 4").status == "ok"
+    it.session.inbox.cancel(items[-1])
+    it.session.inbox.release()
+    it.store.wait(tags.USER_REPL_OUT, cell=4)
+    ran = [record.text for record in it.store.of(tags.USER_REPL_IN)]
+    assert ran[1:] == ["later = 4", "first = 1", "second = 2"]
+    assert queue.cells == ()
 
 
 def test_stopping_a_cell_ends_its_code_search(

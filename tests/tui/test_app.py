@@ -207,6 +207,70 @@ async def test_ctrl_c_clears_the_editor_and_undo_restores_it(
     assert app.editor.text == "abc"
 
 
+async def test_enter_in_the_empty_editor_runs_the_cells_that_an_error_stopped(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    released: list[str] = []
+    monkeypatch.setattr(app.session.inbox, "release", lambda: released.append("released"))
+    await pilot.press("space", "enter")
+    await until(pilot, lambda: bool(released))
+
+
+@pytest.mark.parametrize("word", ["exit", "quit()"])
+async def test_exit_leaves_and_asks_first_while_a_cell_runs(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int], word: str
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    monkeypatch.setattr(type(app.session.cells), "running", True)
+    await pilot.press(*word, "enter")
+    await until(pilot, lambda: app.command_context.quit_flow.row is not None)
+    monkeypatch.undo()
+    await pilot.press("escape", *word, "enter")
+    await until(pilot, lambda: app.return_value == 0)
+    assert sent == []
+
+
+async def test_exit_as_a_variable_is_shown(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    change = records.Change("exit", "added", "int", "data", "1", "")
+    await log(pilot, records.Namespace(changes=(change,), cell=9, party="you"))
+    await until(pilot, lambda: "exit" in app.panes.namespace.variables)
+    await pilot.press(*"exit", "enter")
+    await until(pilot, lambda: sent == ["exit"])
+
+
+async def test_ctrl_c_clears_the_editor_before_it_stops_what_only_waits(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(type(app.session.agent), "in_turn", True)
+    monkeypatch.setattr(app.session, "stop", lambda: stops.append("stopped"))
+    await pilot.press(*"abc")
+    await log(pilot, WAITING, when=time.time())
+    await pilot.press("ctrl+c")
+    await wait_for_notice(pilot, "was cleared")
+    assert (app.editor.text, stops) == ("", [])
+    await pilot.press("ctrl+c")
+    assert stops == ["stopped"]
+
+
+async def test_ctrl_c_stops_a_cell_that_runs_while_another_waits(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(type(app.session.agent), "in_turn", True)
+    monkeypatch.setattr(type(app.session.cells), "running", True)
+    monkeypatch.setattr(app.session, "stop", lambda: stops.append("stopped"))
+    await pilot.press(*"abc")
+    await log(pilot, WAITING, when=time.time())
+    await pilot.press("ctrl+c")
+    assert (app.editor.text, stops) == ("abc", ["stopped"])
+
+
 async def test_input_that_cannot_be_written_for_the_editor_stays(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:

@@ -119,6 +119,48 @@ async def test_tab_indents_at_the_start_of_a_line(pilot: Pilot[None], kernel: Ke
     assert kernel.asked == []
 
 
+async def test_matches_within_a_name_are_listed_on_request_after_those_at_its_start(
+    pilot: Pilot[None],
+) -> None:
+    await write_pri(pilot)
+    labels = [item.label for item in shown(pilot).items]
+    assert labels == ["price", "prices", "print"]
+    await pilot.press("escape", "tab")
+    await opened(pilot)
+    labels = [item.label for item in shown(pilot).items]
+    assert labels[:3] == ["price", "prices", "print"]
+    assert "copyright" in labels
+
+
+async def test_tab_inserts_the_only_name_that_starts_so(pilot: Pilot[None]) -> None:
+    await write(pilot, "table.pop")
+    await opened(pilot, "pop")
+    await pilot.press("i", "escape", "tab")
+    await until(pilot, lambda: text_of(pilot) == "table.popitem")
+
+
+async def test_matches_within_a_name_are_listed_if_none_starts_so(pilot: Pilot[None]) -> None:
+    await write(pilot, "nq_na")
+    await opened(pilot, "unique_name")
+
+
+async def test_typing_the_quote_that_completion_inserted_does_not_double_it(
+    pilot: Pilot[None],
+) -> None:
+    await write(pilot, "table['fi")
+    await opened(pilot, "first")
+    await pilot.press("tab", *"'] + ''")
+    assert text_of(pilot) == "table['first'] + ''"
+
+
+async def test_typing_the_quote_behind_a_completion_goes_behind_it(pilot: Pilot[None]) -> None:
+    await write(pilot, "table['']")
+    await pilot.press("left", "left", "f", "i")
+    await opened(pilot, "first")
+    await pilot.press("tab", *"'x")
+    assert text_of(pilot) == "table['first'x]"
+
+
 @pytest.mark.parametrize("key", ["escape", "left", "home", "space"])
 async def test_other_keys_close_the_list(pilot: Pilot[None], key: str) -> None:
     await write_pri(pilot)

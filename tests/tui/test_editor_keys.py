@@ -71,7 +71,10 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
             for key in ("ctrl+j", "shift+enter", "alt+enter")
         ),
         ("x = 1\ny = 2", (0, 5), ["enter"], "x = 1\n\ny = 2"),
-        ("    x = (1, 2)", (0, 11), ["ctrl+j"], "    x = (1,\n    2)"),
+        ("    x = (1, 2)", (0, 11), ["ctrl+j"], "    x = (1,\n        2)"),
+        ("x = [", (0, 5), ["enter", "1", "comma", "enter", "]"], "x = [\n    1,\n]"),
+        ("f(", (0, 2), ["enter", "{", "enter", "}", "enter", ")"], "f(\n    {\n    }\n)"),
+        ("if x:\n    y", (1, 5), ["ctrl+j", ")"], "if x:\n    y\n    )"),
         ("ab", (0, 2), ["tab", "c"], "ab  c"),
         ("      x", (0, 7), ["shift+tab", "y"], "  xy"),
         ("      x", (0, 6), ["backspace"], "    x"),
@@ -80,6 +83,21 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
         ("abcd", (0, 2), ["ctrl+u"], "cd"),
         ("abcd", (0, 2), ["ctrl+k"], "ab"),
         ("abcd", (0, 2), ["ctrl+w"], "cd"),
+        ("f(a.b)  c", (0, 6), ["ctrl+w"], "  c"),
+        ("f(a.b)", (0, 6), ["alt+backspace"], "f(a."),
+        ("f(a.b)", (0, 1), ["alt+d", "alt+d"], "f)"),
+        ("x = a.b", (0, 7), ["alt+b", "alt+b", "alt+b", "y"], "yx = a.b"),
+        ("x = a.b", (0, 0), ["alt+f", "alt+f", "y"], "x = ay.b"),
+        ("one two three", (0, 13), ["ctrl+w", "ctrl+w", "home", "ctrl+y"], "two threeone "),
+        ("one two", (0, 0), ["ctrl+k", "ctrl+y", "ctrl+y"], "one twoone two"),
+        ("one two", (0, 4), ["ctrl+u", "end", "ctrl+y"], "twoone "),
+        ("a b", (0, 3), ["ctrl+w", "c", "ctrl+w", "ctrl+y"], "a c"),
+        ("x\ny", (0, 1), ["ctrl+k"], "xy"),
+        ("x\ny", (1, 0), ["ctrl+u"], "xy"),
+        ("if x:\n    y", (1, 5), ["ctrl+slash", "z"], "if x:\n    # yz"),
+        ("    # y", (0, 7), ["ctrl+underscore"], "    y"),
+        ("a\nb\nc", (1, 1), ["alt+up", "x"], "bx\na\nc"),
+        ("a\nb\nc", (1, 0), ["alt+down", "alt+down", "x"], "a\nc\nxb"),
         ("abcd", (0, 2), ["ctrl+d"], "abd"),
         ("abcd", (0, 4), ["ctrl+a", "x", "ctrl+e", "y"], "xabcdy"),
     ],
@@ -118,8 +136,27 @@ async def test_undo_and_redo(pilot: Pilot[None]) -> None:
     app_of(pilot).editor.clear()
     await pilot.press("ctrl+z")
     assert text_of(pilot) == "x = 1"
-    await pilot.press("ctrl+y")
+    await pilot.press("alt+z")
     assert app_of(pilot).editor.is_empty
+
+
+async def test_lines_of_a_selection_are_commented_and_moved(pilot: Pilot[None]) -> None:
+    put(pilot, "if a:\n    b\n\n    c\nd")
+    area = app_of(pilot).area
+    area.selection = Selection((1, 2), (3, 5))
+    await pilot.press("ctrl+slash")
+    assert text_of(pilot) == "if a:\n    # b\n\n    # c\nd"
+    await pilot.press("alt+down")
+    assert text_of(pilot) == "if a:\nd\n    # b\n\n    # c"
+    await pilot.press("ctrl+slash", "alt+up")
+    assert text_of(pilot) == "if a:\n    b\n\n    c\nd"
+
+
+async def test_a_question_is_not_commented(pilot: Pilot[None]) -> None:
+    app_of(pilot).editor.mode = "ask"
+    put(pilot, "why")
+    await pilot.press("ctrl+slash")
+    assert text_of(pilot) == "why"
 
 
 async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) -> None:

@@ -111,7 +111,7 @@ async def test_search_has_one_live_line_when_the_tree_is_hidden(make_app: MakeAp
         assert not live()
 
 
-@pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 40), (250, 124)])
+@pytest.mark.parametrize(("columns", "side"), [(110, 37), (120, 40), (250, 124)])
 async def test_namespace_pane_gets_the_width_left_by_the_transcript(
     app: MahtabApp, columns: int, side: int
 ) -> None:
@@ -145,6 +145,21 @@ async def test_editor_works_next_to_an_open_drawer(app: MahtabApp) -> None:
         assert app.editor.text == "total = 1"
         editor, side = app.query_one("#editor").region, app.query_one("#side").region
         assert not editor.overlaps(side)
+
+
+@pytest.mark.parametrize("columns", [80, 109])
+async def test_side_covers_the_transcript_of_a_narrow_screen_below_its_tabs(
+    app: MahtabApp, columns: int
+) -> None:
+    async with showing(app, (columns, 24)) as pilot:
+        await pilot.press("f3")
+        await pilot.pause()
+        side = app.query_one("#side").region
+        assert (side.x, side.width) == (0, columns)
+        assert app.query_one("#namespace").region.width == columns
+        await pilot.click("#pane-tabs", offset=(2, 0))
+        await pilot.pause()
+        assert not app.query_one("#side").display
 
 
 @pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])

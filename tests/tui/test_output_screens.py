@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, UserReplIn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
@@ -31,9 +31,10 @@ from mahtab_tui.tui.screens.output import (
     write_new_file,
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp, static_text, until
 from tests.tui.inspecting import lines, reads
-from tests.tui.story import MakeApp, showing
+from tests.tui.story import MakeApp, log, showing
 from tests.tui.transcript_app import cell, display_cell, shown
 
 SIZE = (80, 24)
@@ -340,6 +341,20 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         await until(pilot, lambda: "line 2 of In [2]" in title(pilot))
         await pilot.press("enter", "escape", "escape")
         assert len(pilot.app.screen_stack) == 1
+
+
+async def test_one_key_in_the_footer_opens_the_frames_of_the_newest_error(
+    frames: Pilot[int],
+) -> None:
+    def footer() -> list[str]:
+        return [key.description for key in frames.app.screen_stack[0].query_one(KeyLine).keys]
+
+    await until(frames, lambda: "Frames" in footer())
+    await frames.press("f6")
+    await until(frames, lambda: isinstance(frames.app.screen, FramesScreen))
+    await frames.press("escape")
+    await log(frames, UserReplIn("later = 1", cell=99, party="you"))
+    await until(frames, lambda: "Frames" not in footer())
 
 
 async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> None:

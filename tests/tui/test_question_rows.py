@@ -198,6 +198,22 @@ async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> 
     assert actions(pilot) == [("answered", "1", "one two")]
 
 
+async def test_up_brings_earlier_answers_but_no_password(pilot: Pilot[None]) -> None:
+    for request, answer in (("1", "first"), ("2", "second")):
+        await ask(pilot, request=request)
+        await pilot.press(*answer, "enter")
+    await ask(pilot, request="3", password=True)
+    await pilot.press(*"secret", "enter")
+    await ask(pilot, request="4")
+    await pilot.press("up", "up", "up")
+    assert line_of(pilot).value == "first"
+    await pilot.press("down", "enter")
+    assert actions(pilot)[-1] == ("answered", "4", "second")
+    await ask(pilot, request="5", password=True)
+    await pilot.press("up")
+    assert line_of(pilot).value == ""
+
+
 def queue_row_of(pilot: Pilot[None]) -> QueueRow:
     return pilot.app.query_one(QueueRow)
 
@@ -219,6 +235,16 @@ async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None
     assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
     await queue(pilot)
     assert not queue_row_of(pilot).display
+
+
+async def test_cells_that_were_not_run_are_explained(pilot: Pilot[None]) -> None:
+    items = [{"id": id, "code": "x", "mode": "python", "held": id < 3} for id in (1, 2, 3)]
+    app_of(pilot).fold(tags.QUEUE, items=items)
+    await pilot.pause()
+    assert lines(pilot)[0] == "2 queued cells were not run · Enter in the empty editor runs them"
+    assert len(lines(pilot)) == queue_row_of(pilot).size.height == 4
+    await pilot.click(queue_row_of(pilot), offset=(len(" queued 3  ❯ x ✕") - 1, 1))
+    assert actions(pilot) == [("cancelled", 1)]
 
 
 async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:

@@ -68,6 +68,9 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
         for words in ("1,234", "search [bold]a", "$0.2500", "$123.9567+"):
             assert words in str(rows.content)
         await until(pilot, lambda: rows.size.height == len(str(rows.content).splitlines()))
+        box = app.screen.query_one(".dialog")
+        assert box.border_title == "Usage"
+        assert box.region.height == rows.size.height + len(["border", "", "keys", "border"])
         await pilot.press("escape")
         await wait_for_close(pilot)
 

@@ -74,7 +74,7 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
         await opened(pilot)
         await entered(pilot, "max_turns", "many")
         await wait_for_problem(pilot, "valid integer")
-        rows = [line.strip(" ▌▁▔") for line in screen_text(pilot).splitlines()]
+        rows = [line.strip(" ▌▁▔│") for line in screen_text(pilot).splitlines()]
     start = rows.index("many")
     assert rows[start + 1] == "max_turns: input should be a valid integer, unable to parse"
     assert "Enter saves · empty unsets it · Esc cancels" in rows

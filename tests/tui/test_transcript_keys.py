@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record, UserChat
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.rows.row import MARK
@@ -48,6 +49,28 @@ class KeysApp(PaneApp):
     def notify(self, message: str, **kwargs: Any) -> None:
         if not message.startswith("Copied "):
             self.calls.append(("refused", message))
+
+
+async def test_focus_marks_the_newest_entry_if_one_came_after_the_last_visit() -> None:
+    app = KeysApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        await pilot.press("up", "up")
+        visited = pane.marker.marked
+        app.query_one(Input).focus()
+        await pilot.pause()
+        pane.focus()
+        await pilot.pause()
+        assert pane.marker.marked is visited
+        app.query_one(Input).focus()
+        await pilot.pause()
+        pane.fold(cell(2, "later = 1", "more\n"))
+        pane.focus()
+        await pilot.pause()
+        newest = pane.marker.marked
+        assert isinstance(newest, Cell)
+        assert newest.number == 2
 
 
 def conversation() -> list[Record]:

@@ -309,8 +309,10 @@ def test_files_are_completed_in_strings(project: Path) -> None:
     (project / ".hidden").write_text("", "utf-8")
     assert labels({}, "open('d") == ["data.csv", "deep folder/"]
     found = complete({}, "open('deep folder/m", 19)
-    assert (found["start"], found["items"][0]["text"]) == (18, "more.csv")
+    assert (found["start"], found["items"][0]["text"]) == (18, "more.csv'")
     assert labels({}, "open('.h") == [".hidden"]
+    texts = [item["text"] for item in complete({}, "open('d')", 7)["items"]]
+    assert texts == ["data.csv", "deep folder/"]
 
 
 def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:

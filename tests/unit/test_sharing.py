@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -240,6 +241,31 @@ def test_user_inputs_queue_before_those_of_agents(bus: logging.Logger) -> None:
     assert withdrawn == ["a"]
     items = [inbox.next_item("python") for _ in range(3)]
     assert [item and item.text for item in items] == ["mine", "mine too", "b"]
+
+
+def test_question_of_the_start_waits_for_the_cells_entered_before_it(bus: logging.Logger) -> None:
+    inbox = Inbox(bus)
+    first = inbox.put("python", "first")
+    inbox.put("ask", "question")
+    inbox.put("python", "second")
+    served: SimpleQueue[str] = SimpleQueue()
+
+    def serve() -> None:
+        while (item := inbox.next_item("ask")) is not None:
+            served.put(item.text)
+
+    thread = start_thread("questions", serve)
+    try:
+        assert served.empty()
+        item = inbox.next_item("python")
+        assert item is not None
+        assert item.id == first
+        assert served.get(timeout=60) == "question"
+        inbox.put("ask", "later, while cells are queued")
+        assert served.get(timeout=60) == "later, while cells are queued"
+    finally:
+        inbox.close()
+        thread.join(60)
 
 
 def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project: Path) -> None:

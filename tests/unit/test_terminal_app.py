@@ -8,6 +8,7 @@ import gc
 import io
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,6 +67,29 @@ def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> 
     assert keys(f"\x1b{sequence}a\x1b[A") == ["a", "up"]
 
 
+@pytest.mark.parametrize(
+    ("sequence", "key"),
+    [
+        ("d", "alt+d"),
+        ("D", "alt+shift+d"),
+        ("é", "alt+é"),
+        (".", "alt+full_stop"),
+        ("/", "alt+slash"),
+        (" ", "alt+space"),
+        ("1", "alt+1"),
+        ("\x7f", "alt+backspace"),
+    ],
+)
+def test_alt_with_a_letter_or_a_sign_is_a_key_that_types_nothing(sequence: str, key: str) -> None:
+    for reads in ((f"x\x1b{sequence}y",), ("x\x1b", f"{sequence}y")):
+        messages = [message for message in read(*reads) if isinstance(message, Key)]
+        assert [(each.key, each.is_printable) for each in messages] == [
+            ("x", True),
+            (key, False),
+            ("y", True),
+        ]
+
+
 def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
     sequence = "\x1b[<NaN;1.5;undefinedM"
     for cut in range(3, len(sequence)):
@@ -84,7 +108,9 @@ def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
 
 
 def test_every_key_sequence_known_to_textual_is_read() -> None:
-    for sequence in ANSI_SEQUENCES_KEYS.keys() - {"\x1b\x1b"}:
+    # Textual reads Alt with a digit as another sign, as a keyboard of a Mac would.
+    alt_keys = {keys for keys in ANSI_SEQUENCES_KEYS if re.fullmatch(r"\x1b[^a-zA-Z]", keys)}
+    for sequence in ANSI_SEQUENCES_KEYS.keys() - alt_keys:
         parser = XTermParser()
         events = list(parser.feed(sequence))
         if parser._timeout_time is not None:

@@ -185,7 +185,12 @@ _KEYS: dict[str, dict[str, str]] = {
         "up, down": "At the first and last line: earlier and later inputs",
         "up, down, enter, escape": "In the list of completions: choose, accept (after Tab or an arrow), close",
         "alt+e": "Show a large pasted text in place of [Pasted 312 lines]; undo brings the short form back",
-        "ctrl+z, ctrl+y": "Undo, redo",
+        "ctrl+z, alt+z": "Undo, redo; redo is also Ctrl+Shift+Z if the terminal sends it",
+        "alt+b, alt+f": "Word left, word right",
+        "ctrl+w, alt+backspace, alt+d": "Cut back to a blank, the word before the cursor, the word after it",
+        "ctrl+u, ctrl+k, ctrl+y": "Cut to the line's start, to its end; insert what was cut",
+        "ctrl+/": "Comment the line or the selected lines, or undo that",
+        "alt+up, alt+down": "In a text of several lines: move the line or the selected lines",
         "ctrl+d": "Leave, if the editor is empty; press it again if something would be lost",
     },
     "Signs": {
@@ -259,14 +264,20 @@ def maximize(context: CommandContext) -> None:
     context.panes.maximize_focused()
 
 
-def _resize(direction: Direction, key: str, text: str) -> Command:
-    return _pane(f"{direction} {key}", text)(lambda context: context.panes.resize(direction))
+def _resize(direction: Direction, key: str, text: str, *, priority: bool = True) -> Command:
+    declare = _pane(f"{direction} {key}", text, priority=priority)
+    return declare(lambda context: context.panes.resize(direction))
 
 
 wider = _resize("wider", "alt+left", "Wider side: Give the side panes more room")
 narrower = _resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
-taller = _resize("taller", "alt+down", "Taller namespace: Give the namespace more room")
-shorter = _resize("shorter", "alt+up", "Shorter namespace: Give the namespace less room")
+# Without priority, because the editor moves lines with these keys.
+taller = _resize(
+    "taller", "alt+down", "Taller namespace: Give the namespace more room", priority=False
+)
+shorter = _resize(
+    "shorter", "alt+up", "Shorter namespace: Give the namespace less room", priority=False
+)
 
 
 @_screen(

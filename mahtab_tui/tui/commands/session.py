@@ -26,6 +26,10 @@ _session = partial(command, group="Session")
 CARRY_OUT_PLAN = "Carry out your plan now. Begin each step with its number, as in: **Step 2 of 5**."
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 
+TEXT_CLEARED = (
+    "The text in the editor was cleared; Ctrl+Z brings it back. Ctrl+C again stops what waits."
+)
+
 
 @_session(
     "focus-approval f7",
@@ -112,6 +116,16 @@ def explain_error(context: CommandContext) -> None:
         context.app.notify("There is no error to explain: no cell has failed.")
 
 
+@_input(
+    "error-frames f6",
+    "Frames: While the newest entry is an error: show its frames with their source",
+    footer=True,
+    available=lambda context: context.panes.failed_cell is not None,
+)
+def open_frames(context: CommandContext) -> None:
+    context.panes.transcript.open_failed_frames()
+
+
 @_session(
     "stop escape",
     "Stop: Stop the model or the running cell; press it again to kill the kernel",
@@ -124,14 +138,28 @@ def stop(context: CommandContext) -> None:
 
 @_session(
     "interrupt-or-copy ctrl+c",
-    "Stop, copy or clear: Stop what runs; else copy the selection; else clear the editor",
+    "Stop, copy or clear: Stop what runs; else copy the selection; else clear the editor. While something only waits, the text in the editor is cleared first",
     over_questions=True,
 )
 def interrupt_or_copy(context: CommandContext) -> None:
-    if context.session.cells.running or context.session.agent.in_turn:
+    editor = context.panes.editor
+    if editor.is_being_typed_in and _only_waits(context):
+        if not context.copy_selection():
+            editor.clear()
+            context.app.notify(TEXT_CLEARED)
+    elif context.session.cells.running or context.session.agent.in_turn:
         context.interrupter.stop()
     elif not context.copy_selection() and not context.panes.is_covered:
         context.panes.editor.clear()
+
+
+def _only_waits(context: CommandContext) -> bool:
+    """Return whether a question to the user waits, and nothing runs but the cell that asks it."""
+    from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow
+
+    row = context.panes.prompt_row
+    asked_by_cell = isinstance(row, FanOutRow | InputRow)
+    return row is not None and (asked_by_cell or not context.session.cells.running)
 
 
 @_session(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.color import Color
-from textual.document._document import Location, Selection
+from textual.document._document import EditResult, Location, Selection
 from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Key, Paste
 from textual.geometry import Region, Size
@@ -21,10 +21,12 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 from tree_sitter import Language, Query
 
+from mahtab_tui.tui.editor import line_editing
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
 
 STEP = "    "
+CLOSING_BRACKETS = (")", "]", "}")
 
 _ROLES = {
     "muted": "comment punctuation.bracket punctuation.delimiter",
@@ -39,11 +41,23 @@ _ROLES = {
 """Captures of Textual's query for Python, by theme variable."""
 
 
+FindColumn = Callable[[str, int], int]
+"""Finds another column in a line, from a column."""
+
 MAX_BLINKS = 20
 """Changes of the cursor, two a second, after which it stays until the next key."""
 
 LONGEST_LINE, MOST_LINES = 5_000, 2_000
 """Up to which a text is highlighted."""
+
+
+class KilledText(NamedTuple):
+    """What Ctrl+Y inserts, and the editor's state after the last cut: cuts one after the other
+    become one text."""
+
+    text: str
+    text_after: str
+    cursor_after: Location
 
 
 class CodeArea(TextArea):
@@ -52,6 +66,19 @@ class CodeArea(TextArea):
         Binding("ctrl+enter", "submit", "Run", show=False),
         Binding("tab", "indent", "Indent", show=False),
         Binding("shift+tab", "dedent", "Dedent", show=False),
+        Binding("ctrl+w", "kill_argument_left", "Cut to blank", show=False),
+        Binding("alt+backspace,ctrl+backspace", "kill_word_left", "Cut word left", show=False),
+        Binding("alt+d,alt+delete", "kill_word_right", "Cut word right", show=False),
+        Binding("ctrl+u,super+backspace", "kill_line_left", "Cut to line start", show=False),
+        Binding("ctrl+k", "kill_line_right", "Cut to line end", show=False),
+        Binding("ctrl+y", "yank", "Insert what was cut", show=False),
+        # Textual takes for Ctrl+Left and Ctrl+Right what most terminals send for Alt+B and Alt+F.
+        Binding("alt+b,ctrl+left", "word_left", "Word left", show=False),
+        Binding("alt+f,ctrl+right", "word_right", "Word right", show=False),
+        Binding("alt+z,ctrl+shift+z,super+y", "redo", "Redo", show=False),
+        Binding("ctrl+underscore,ctrl+slash", "toggle_comment", "Comment", show=False),
+        Binding("alt+up", "move_lines(-1)", "Move lines up", show=False),
+        Binding("alt+down", "move_lines(1)", "Move lines down", show=False),
     ]
 
     @dataclass
@@ -62,6 +89,7 @@ class CodeArea(TextArea):
     def __init__(self, id: str) -> None:
         self.typing = False
         self._blink_count = 0
+        self._killed = KilledText("", "", (0, 0))
         super().__init__(
             language="python",
             tab_behavior="focus",
@@ -191,13 +219,134 @@ class CodeArea(TextArea):
         else:
             super().action_delete_left()
 
+    def _replace_via_keyboard(
+        self, insert: str, start: Location, end: Location
+    ) -> EditResult | None:
+        """Insert a typed text. A closing bracket that begins a line goes below the line that it
+        closes."""
+        row, column = end
+        if self.python and insert in CLOSING_BRACKETS and start == end:
+            from mahtab_tui.tui.editor.pasting import closing_indent
+
+            is_first = not self.document.get_line(row)[:column].strip(" ")
+            indent = closing_indent(self.get_text_range((0, 0), (row, 0))) if is_first else None
+            if indent is not None and indent < column:
+                start = (row, indent)
+        return super()._replace_via_keyboard(insert, start, end)
+
     def _shift_lines(self, shift: Callable[[str], str]) -> None:
-        (first, _), (last, column) = sorted(self.selection)
-        if column == 0:
-            last -= 1
+        first, last = self._selected_rows
         lines = [self.document.get_line(row) for row in range(first, last + 1)]
         self.replace("\n".join(map(shift, lines)), (first, 0), (last, len(lines[-1])))
         self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
+
+    # Keys of readline. What they cut, Ctrl+Y inserts.
+
+    def action_kill_argument_left(self) -> None:
+        self._kill_left(line_editing.argument_start)
+
+    def action_kill_word_left(self) -> None:
+        self._kill_left(line_editing.word_start)
+
+    def action_kill_word_right(self) -> None:
+        self._kill_to(self._next_location(line_editing.word_end))
+
+    def action_kill_line_left(self) -> None:
+        self._kill_left(lambda line, column: 0)
+
+    def action_kill_line_right(self) -> None:
+        self._kill_to(self._next_location(lambda line, column: len(line)))
+
+    def action_yank(self) -> None:
+        if self._killed.text and not self.read_only:
+            self._replace_via_keyboard(self._killed.text, *self.selection)
+
+    def action_word_left(self) -> None:
+        self.move_cursor(self._previous_location(line_editing.word_start))
+
+    def action_word_right(self) -> None:
+        self.move_cursor(self._next_location(line_editing.word_end))
+
+    def _previous_location(self, find_start: FindColumn) -> Location:
+        row, column = self.cursor_location
+        if column == 0:
+            return self.get_cursor_left_location()
+        return row, find_start(self.document.get_line(row), column)
+
+    def _next_location(self, find_end: FindColumn) -> Location:
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        return (
+            self.get_cursor_right_location()
+            if column == len(line)
+            else (row, find_end(line, column))
+        )
+
+    def _kill_left(self, find_start: FindColumn) -> None:
+        self._kill_to(self._previous_location(find_start))
+
+    def _kill_to(self, target: Location) -> None:
+        """Cut the selection, or the text between the cursor and a location."""
+        if self.read_only:
+            return
+        start, end = sorted(
+            self.selection if not self.selection.is_empty else (self.cursor_location, target)
+        )
+        killed = self.get_text_range(start, end)
+        if not killed:
+            return
+
+        before = self._killed
+        if (before.text_after, before.cursor_after) == (self.text, self.cursor_location):
+            killed = killed + before.text if target < self.cursor_location else before.text + killed
+        self._delete_via_keyboard(start, end)
+        self._killed = KilledText(killed, self.text, self.cursor_location)
+
+    # Whole lines.
+
+    def action_toggle_comment(self) -> None:
+        if self.python and not self.read_only:
+            self._replace_lines(*self._selected_rows, line_editing.toggle_comment)
+
+    def action_move_lines(self, step: int) -> None:
+        """Move the lines of the selection up (-1) or down (1)."""
+        first, last = self._selected_rows
+        neighbour = first - 1 if step < 0 else last + 1
+        if self.read_only or not 0 <= neighbour < self.document.line_count:
+            return
+
+        def rotate(lines: Sequence[str]) -> list[str]:
+            return [*lines[1:], lines[0]] if step < 0 else [lines[-1], *lines[:-1]]
+
+        (start_row, start_column), (end_row, end_column) = self.selection
+        self._replace_lines(min(first, neighbour), max(last, neighbour), rotate)
+        self.selection = Selection((start_row + step, start_column), (end_row + step, end_column))
+
+    @property
+    def _selected_rows(self) -> tuple[int, int]:
+        (first, _), (last, column) = sorted(self.selection)
+        return first, last - 1 if column == 0 and last > first else last
+
+    def _replace_lines(
+        self, first: int, last: int, change: Callable[[Sequence[str]], list[str]]
+    ) -> None:
+        """Change whole lines; the cursor stays in its row, at the same distance from its end."""
+        lines = [self.document.get_line(row) for row in range(first, last + 1)]
+        selection = self.selection
+        columns_from_end = [len(self.document.get_line(row)) - column for row, column in selection]
+        self.replace("\n".join(change(lines)), (first, 0), (last, len(lines[-1])))
+        self.selection = Selection(
+            *(
+                (row, max(0, len(self.document.get_line(row)) - columns))
+                for (row, _), columns in zip(selection, columns_from_end, strict=True)
+            )
+        )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave keys that cannot move a line to the panes."""
+        if action == "move_lines":
+            return self.document.line_count > 1
+        return super().check_action(action, parameters)
 
     # Pasting inserts the whole text; it never runs it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROWS = 8
 _LABEL, _KIND = 36, 8
 _WIDEST = 90
+QUOTES = ("'", '"')
 
 
 class CompletionList(Widget):
@@ -148,6 +149,7 @@ class Completer:
         """By whether the text is Python."""
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
+        self._state_after_insert: EditorState | None = None
 
     def handle_key(self, event: Key) -> bool:
         """Return False if the key does not concern the list."""
@@ -194,6 +196,20 @@ class Completer:
         else:
             self.close()
 
+    def skip_quote(self, typed: str) -> bool:
+        """Return whether a typed quote is the one that the last completion inserted, or stands
+        behind it; the cursor then goes behind it."""
+        state = self._state_after_insert
+        if typed not in QUOTES or state is None or state != self._state:
+            return False
+
+        area = self._area
+        self._state_after_insert = None
+        if state.code.startswith(typed, state.cursor):
+            area.move_cursor(area.get_cursor_right_location())
+            return True
+        return state.code.endswith(typed, 0, state.cursor)
+
     def close(self) -> None:
         self._fetcher.forget("completion")
         self._list.close()
@@ -204,6 +220,7 @@ class Completer:
         start, end = location(area.text, len(self._prefix)), area.cursor_location
         with area.as_typed():
             area.replace(item.text, start, end, maintain_selection_offset=False)
+        self._state_after_insert = self._state
         if item.kind == "folder":
             self._ask(by_key=True)
 
@@ -211,9 +228,8 @@ class Completer:
         if not self._list.is_open:
             return
         before, prefix = self._area.text[: self._area.cursor_index], self._prefix
-        stem = before[len(prefix) :].lower()
-        labels = ((item, item.label.lower()) for item in self._list.items)
-        fitting = tuple(item for item, label in labels if label.startswith(stem))
+        stem = before[len(prefix) :]
+        fitting = _starting_with(self._list.items, stem)
         if fitting and before.startswith(prefix):
             self._list.narrow(fitting)
         else:
@@ -266,19 +282,30 @@ class Completer:
             self._ask(by_key=by_key, pause=_PENDING_RETRY)
 
     def _show(self, found: Completions, state: EditorState, by_key: bool) -> None:
-        code, items = state.code, found.items
+        code, items, more = state.code, found.items, found.more
         typed, self._prefix = code[found.start : state.cursor], code[: found.start]
+        # What matches in the middle of its name is offered on request, or for want of better.
+        starting = _starting_with(items, typed)
+        if starting and len(starting) < len(items) and (not by_key or len(starting) == 1):
+            items = starting
+            more = 0
         # The string may not be a file name, or the only item is already typed.
         files = state.python and items[0].kind in ("file", "folder")
         only = len(items) == 1
-        needless = (files and code[found.start - 1] != "/") or (only and items[0].text == typed)
+        is_typed = only and typed in (items[0].text, items[0].label)
+        needless = is_typed or (files and code[found.start - 1] != "/")
         if needless and not by_key:
             self.close()
         elif by_key and only and not (self._list.is_open and self._list.requested):
             self._insert(items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(items, found.more, at, requested=by_key)
+            self._list.open(items, more, at, requested=by_key)
+
+
+def _starting_with(items: Sequence[Completion], typed: str) -> tuple[Completion, ...]:
+    typed = typed.lower()
+    return tuple(item for item in items if item.label.lower().startswith(typed))
 
 
 Explain = Callable[[str, int], "Explanation | None"]
@@ -306,6 +333,20 @@ class HelpCard(Static):
             lambda about: self._show(_content(about), at),
             lambda error: self._show(Content(error), at),
         )
+
+    def skip_quote(self, typed: str) -> bool:
+        """Return whether a typed quote is the one that the last completion inserted, or stands
+        behind it; the cursor then goes behind it."""
+        state = self._state_after_insert
+        if typed not in QUOTES or state is None or state != self._state:
+            return False
+
+        area = self._area
+        self._state_after_insert = None
+        if state.code.startswith(typed, state.cursor):
+            area.move_cursor(area.get_cursor_right_location())
+            return True
+        return state.code.endswith(typed, 0, state.cursor)
 
     def close(self) -> None:
         self._fetcher.forget("help")

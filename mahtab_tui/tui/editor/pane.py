@@ -63,6 +63,7 @@ class EditorPane(Widget):
         mode: Mode
 
     LeaveRequested = PromptArea.LeaveRequested
+    EmptySubmitted = PromptArea.EmptySubmitted
 
     def __init__(
         self,
@@ -113,6 +114,11 @@ class EditorPane(Widget):
     @property
     def is_empty(self) -> bool:
         return not self._area.text
+
+    @property
+    def is_being_typed_in(self) -> bool:
+        """Whether the keys go to the editor, and it has a text."""
+        return self._area.has_focus and not self.is_empty
 
     @property
     def selected_text(self) -> str:

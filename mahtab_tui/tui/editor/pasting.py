@@ -7,6 +7,8 @@ import codeop
 import re
 import textwrap
 import warnings
+from collections import deque
+from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.editor.code_area import STEP
@@ -52,14 +54,71 @@ def strip_literals(text: str) -> str:
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
+class OpenCode(NamedTuple):
+    """What the last statement of a text has open."""
+
+    bracket_indents: list[int]
+    """Of each open bracket, the columns by which its line is indented; the innermost is last."""
+    first_line: str
+    """The first and the last line of the statement, without strings and comments."""
+    last_line: str
+
+
+def read_open_code(text: str) -> OpenCode:
+    bracket_indents: list[int] = []
+    first_line = ""
+    line = ""
+    for line in strip_literals(text).split("\n"):
+        if not bracket_indents:
+            first_line = line
+        for char in line:
+            if char in "([{":
+                bracket_indents.append(_indent_of(line))
+            elif char in ")]}" and bracket_indents:
+                bracket_indents.pop()
+    return OpenCode(bracket_indents, first_line, line)
+
+
 def next_indent(before: str) -> str:
-    statement = before[before.rfind("\n") + 1 :]
-    indent = statement[: len(statement) - len(statement.lstrip())]
-    if strip_literals(statement).rstrip().endswith((":", "(", "[", "{")):
+    """Return the spaces with which a line after a text begins."""
+    last_line = before[before.rfind("\n") + 1 :]
+    last_indent = _indent_of(last_line)
+    if _ends_in_string(before):
+        return " " * last_indent
+
+    code = read_open_code(before)
+    if code.bracket_indents:
+        # A line in a bracket stays where the user has put the one before it.
+        bracket_indent = code.bracket_indents[-1]
+        is_placed = last_indent > bracket_indent
+        return " " * (last_indent if is_placed else bracket_indent + len(STEP))
+
+    indent = " " * _indent_of(code.first_line)
+    if code.last_line.rstrip().endswith(":"):
         return indent + STEP
-    if _LEAVES_BLOCK.match(statement):
+    if _LEAVES_BLOCK.match(code.first_line):
         return indent[: -len(STEP)]
     return indent
+
+
+def closing_indent(before: str) -> int | None:
+    """Return the columns by which a closing bracket is indented that begins the line after a text;
+    None if no bracket is open."""
+    bracket_indents = [] if _ends_in_string(before) else read_open_code(before).bracket_indents
+    return bracket_indents[-1] if bracket_indents else None
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _ends_in_string(text: str) -> bool:
+    """Return whether a text ends inside a string of several lines."""
+    pieces = deque(_PIECE.finditer(text), maxlen=1)
+    string = pieces[0]["string"] if pieces and pieces[0].end() == len(text) else None
+    if string is None or string[:3] not in ('"""', "'''"):
+        return False
+    return len(string) < 6 or not string.endswith(string[:3])
 
 
 _SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)

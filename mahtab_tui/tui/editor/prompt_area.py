@@ -128,6 +128,9 @@ class PromptArea(CodeArea):
     class LeaveRequested(Message):
         """Posted on Ctrl+D in an empty text."""
 
+    class EmptySubmitted(Message):
+        """Posted on Enter in an empty text."""
+
     draft: Draft | None = None
     _recalled: tuple[str, Selection] | None = None
 
@@ -165,6 +168,8 @@ class PromptArea(CodeArea):
     def _replace_via_keyboard(
         self, insert: str, start: Location, end: Location
     ) -> EditResult | None:
+        if self.completer.skip_quote(insert):
+            return None
         with self.as_typed():
             result = super()._replace_via_keyboard(insert, start, end)
         self.completer.update_after_edit(by_character=len(insert) == 1 and insert != "\n")
@@ -194,6 +199,8 @@ class PromptArea(CodeArea):
             if draft is not None:  # at once, because the next key continues it
                 self._change_mode(draft.mode)
                 self.recall(draft.text)
+        else:
+            self.post_message(self.EmptySubmitted())
 
     def action_end_of_input(self) -> None:
         if self.text:

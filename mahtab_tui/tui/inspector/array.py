@@ -370,7 +370,7 @@ class ArrayView(View, Vertical):
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:
             form = "a number or : for each dimension, as in 3, :, :"
-            self.ask(form, format_slice(self.subject.slice), self._entered)
+            self.ask(form, format_slice(self.subject.slice), self._entered, "slice:")
 
     def _entered(self, text: str) -> None:
         if self._facts is None:

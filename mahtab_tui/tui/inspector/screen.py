@@ -285,7 +285,7 @@ class InspectorScreen(Dialog[None]):
             f"file; its extension sets the format: {', '.join(ENDINGS)}",
             suggest_file(replace(excerpt.opened, expression=opened.expression)),
             lambda file: self._export(excerpt, file.strip()),
-            f"export {excerpt.description}:" if excerpt.description else "",
+            f"export {excerpt.description}:" if excerpt.description else "export to:",
         )
 
     def _export(self, excerpt: Excerpt, file: str) -> None:

@@ -642,7 +642,7 @@ class TableView(View, ScrollView, can_focus=True):
     def action_make_variable(self) -> None:
         if self.excerpt.opened.expression:
             suggested = f"{base_name(self.subject.opened)}_view"
-            self.ask("the variable's name", suggested, self._make_variable)
+            self.ask("a name", suggested, self._make_variable, "new variable:")
         else:
             self.fail("No expression refers to this table: assign it to a variable in a cell.")
 

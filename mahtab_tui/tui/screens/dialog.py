@@ -45,6 +45,13 @@ class Dialog(ModalScreen[ScreenResultType]):
         self.dismiss(None)
 
 
+def dialog_box(title: str, classes: str) -> Vertical:
+    """Return the box of a dialog, with a title in its border."""
+    box = Vertical(classes=f"dialog {classes}")
+    box.border_title = Content(one_line(title))  # type: ignore[assignment]  # never markup
+    return box
+
+
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
     def answered(answer: Answer | None) -> None:
         if answer is not None:
@@ -59,14 +66,15 @@ class TextDialog(Dialog[None]):
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
         super().__init__()
-        self.heading = Static(heading, classes="quiet", markup=False)
+        self._heading = heading
         self.text = Static(text, id=id, markup=False)
+        self.keys = Static("Esc closes", classes="quiet", markup=False)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            yield self.heading
+        with dialog_box(self._heading, "large fitted"):
             with VerticalScroll():
                 yield self.text
+            yield self.keys
 
 
 class Confirm(Dialog[bool | None]):
@@ -113,8 +121,7 @@ class Prompt(Dialog[str | None]):
         self._question, self._value = one_line(title), one_line(value)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(self._question, markup=False)
+        with dialog_box(self._question, "question"):
             yield LineInput(self._value, compact=True)
             yield Static("Enter accepts · Esc cancels", classes="quiet", markup=False)
 
@@ -160,8 +167,7 @@ class ActionMenu(Dialog[str | None]):
         keys = "Enter runs what is chosen · Esc closes"
         if any(command.confirm for command in self.commands):
             keys += " · ↵ waits for Enter"
-        with Vertical(classes="dialog menu"):
-            yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
+        with dialog_box(self._title, "menu"):
             yield self._options
             yield Static(keys, classes="quiet", markup=False)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Mount
 from textual.keys import REPLACED_KEYS, key_to_character
@@ -22,7 +22,7 @@ from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.rows.markdown import Markdown, parse
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import Dialog, dialog_box
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.theme import Palette
 
@@ -76,9 +76,7 @@ class HelpScreen(Dialog[None]):
         self._topic = topic
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            keys = "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes"
-            yield Static(keys, classes="quiet", markup=False)
+        with dialog_box("Help", "large"):
             yield Input(placeholder="search", compact=True)
             with Horizontal():
                 topics = Options(id="help-topics", compact=True, markup=False)
@@ -86,6 +84,8 @@ class HelpScreen(Dialog[None]):
                 yield topics
                 with VerticalScroll(can_focus=False):
                     yield Static(id="help-rows", markup=False)
+            keys = "type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes"
+            yield Static(keys, classes="quiet", markup=False)
 
     @on(Mount)
     @on(Input.Changed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container
 from textual.content import Content
 from textual.screen import ScreenResultType
 from textual.widget import Widget
@@ -31,7 +31,7 @@ from mahtab_tui.tui.commands.command import Command
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.screens.dialog import Dialog, ask, dialog_box
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.workers import Fetcher
 
@@ -58,9 +58,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     heading_text: str
     hint: str
     placeholder = "type to filter"
+    box_classes = "large listing"
 
     def __init__(self) -> None:
         super().__init__()
+        self._count_line = Static(classes="listing-count", markup=False)
+        self._count_line.display = False
         self.rows: Sequence[Row] = ()
         self._line = LineInput(placeholder=self.placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
@@ -69,10 +72,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self.below: Widget = Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large listing"):
-            with Horizontal(classes="listing-title"):
-                yield Static(one_line(self.heading_text), markup=False)
-                yield Static(classes="listing-count", markup=False)
+        with dialog_box(self.heading_text, self.box_classes):
+            yield self._count_line
             yield self._line
             with Container(classes="listing-body"):
                 yield self._options
@@ -133,7 +134,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             self.below.update(description)
 
     def show_count(self, text: str) -> None:
-        self.query_one(".listing-count", Static).update(Content(text))
+        self._count_line.update(Content(text))
+        self._count_line.display = bool(text)
 
     def show_status(self, text: str, style: str = "$bad") -> None:
         self.query_one(".listing-said", Static).update(Content.styled(plain(text), style))

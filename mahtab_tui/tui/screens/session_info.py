@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, visible
@@ -40,7 +41,7 @@ class ReportScreen(TextDialog):
     def __init__(
         self, title: str, report: Callable[[int], str | Content], *, text: str = "", id: str
     ) -> None:
-        super().__init__(f"{title} · Esc closes", text, id=id)
+        super().__init__(title, text, id=id)
         self._report = report
 
     def on_mount(self) -> None:
@@ -83,7 +84,7 @@ class InstructionsScreen(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
     def __init__(self, read: Callable[[], FoundInstructions]) -> None:
-        super().__init__("", id="instructions-text")
+        super().__init__("Instructions", id="instructions-text")
         self._read = read
         self._found = read()
 
@@ -93,7 +94,7 @@ class InstructionsScreen(TextDialog):
 
     def _show(self) -> None:
         keys = "t trusts what is held back · Esc closes" if self._found.untrusted else "Esc closes"
-        self.heading.update(f"Instructions · {keys}")
+        self.keys.update(keys)
         lines: list[Content] = []
         sent = self._found.texts()
         for each in self._found.files:
@@ -184,6 +185,7 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 class ServersScreen(ListScreen[None, ServerState]):
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "restart", "Start")]
     heading_text = "MCP servers"
+    box_classes = "large listing fitted"
     hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
     placeholder = "type to filter servers and tools"
 
@@ -198,7 +200,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
-        self.companion = VerticalScroll(self._tools, id="server-tools")
+        self.companion: Widget = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
 
     def on_mount(self) -> None:
@@ -227,6 +229,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         return Content.assemble(_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
 
     def describe(self, row: ServerState | None) -> Content:
+        self.companion.display = row is not None
         if row is None:
             self._tools.update("")
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")

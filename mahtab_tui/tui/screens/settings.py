@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -36,7 +35,7 @@ from mahtab_tui.settings.values import (
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.screens.dialog import Dialog, ask, dialog_box
 from mahtab_tui.tui.screens.listing import (
     ChooseOne,
     ListScreen,
@@ -103,8 +102,7 @@ class EditSetting(Dialog[str | None]):
         self._secret = secret
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(self._entry.key, markup=False)
+        with dialog_box(self._entry.key, "setting"):
             yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
             yield LineInput(self._value, compact=True, password=self._secret)
             yield Static(classes="setting-wrong", markup=False)

@@ -220,6 +220,12 @@ class Transcript(Conversation):
         errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
         return next((cell for cell in errors if cell.number is not None), None)
 
+    @property
+    def failed_cell(self) -> Cell | None:
+        """The newest entry, if it is a failed cell of the user."""
+        cell = self._last_cell
+        return cell if cell is not None and cell.offers_explanation else None
+
     def pop_changed(self) -> list[int]:
         changed = sorted(self._changed)
         self._changed.clear()

@@ -159,6 +159,17 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return "" if cell is None else _about_error(cell)
 
     @property
+    def failed_cell(self) -> Cell | None:
+        """The newest entry, if it is a failed cell of the user with known frames."""
+        cell = self.viewport.transcript.failed_cell
+        newest = next(filter(can_be_marked, reversed(self.viewport.transcript.entries)), None)
+        return cell if cell is not None and cell.frames and cell is newest else None
+
+    def open_failed_frames(self) -> None:
+        if (cell := self.failed_cell) is not None:
+            self._port.open_frames(cell, cell.own_frame)
+
+    @property
     def failed_prose(self) -> str:
         """The question that the user just ran as Python; else empty."""
         cell = self.viewport.transcript.last_error

@@ -208,6 +208,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
+        self._visited_count = 0
+        """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
         self._drawings = HalfBlockCache(
             Fetcher(self), self._visible_pictures, self._redraw_picture, self._show_picture_text
@@ -285,7 +287,14 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.tick_while(self.viewport.is_running)
 
     def on_focus(self) -> None:
+        entries = self.viewport.transcript.entries
+        if len(entries) > self._visited_count > 0:
+            self.marker.entry = next(filter(can_be_marked, reversed(entries)), None)
+            self.action_scroll_end()
         self.marker.marked  # noqa: B018 (marks an entry)
+
+    def on_blur(self) -> None:
+        self._visited_count = len(self.viewport.transcript.entries)
 
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import ActiveBinding
 from textual.content import Content
-from textual.events import MouseDown, MouseMove, MouseUp
+from textual.events import Click, MouseDown, MouseMove, MouseUp
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
+TRANSCRIPT_TAB = "transcript    "
 
 FULL = 0.8
 """Share of the model's window from which to warn."""
@@ -264,6 +265,24 @@ class KeyLine(Widget):
         found = (key for key, end in zip(self.keys, ends, strict=True) if event.x < end)
         if (key := next(found, None)) is not None and key.enabled:
             self.app.simulate_key(key.key)
+
+
+class PaneTabs(Widget):
+    """On a narrow screen, the line above the side panes that leads back to the transcript."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    class TranscriptChosen(Message):
+        """Posted when the tab of the transcript is clicked."""
+
+    def render(self) -> Content:
+        side = ("namespace · recursion", "bold $person")
+        return Content.assemble((TRANSCRIPT_TAB, "$muted"), side, ("    F3 back", "$muted"))
+
+    def on_click(self, event: Click) -> None:
+        at = event.get_content_offset(self)
+        if at is not None and at.x < len(TRANSCRIPT_TAB):
+            self.post_message(self.TranscriptChosen())
 
 
 class Splitter(Widget):

@@ -103,6 +103,11 @@ class _AnswerLine(LineInput):
 class InputRow(Widget):
     """Shown while code waits for a line. It takes the focus once the user types nowhere else."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "recall(1)", "Earlier answer", show=False),
+        Binding("down", "recall(-1)", "Later answer", show=False),
+    ]
+
     @dataclass
     class Answered(Message):
         request: str
@@ -112,6 +117,9 @@ class InputRow(Widget):
         super().__init__()
         self._requests: dict[str, records.Input] = {}
         self._typed_ahead: list[str] = []
+        self._answers: list[str] = []
+        """Earlier answers without passwords, which Up recalls."""
+        self._steps_back = 0
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
 
@@ -124,6 +132,15 @@ class InputRow(Widget):
 
     def on_descendant_blur(self) -> None:
         self._line.placeholder = _UNFOCUSED_HINT
+
+    def action_recall(self, step: int) -> None:
+        """Show an earlier answer (1), or a later one (-1); 0 answers back is an empty line."""
+        steps_back = self._steps_back + step
+        if not self._line.password and 0 <= steps_back <= len(self._answers):
+            self._steps_back = steps_back
+            line = self._line
+            line.value = self._answers[-steps_back] if steps_back else ""
+            line.cursor_position = len(line.value)
 
     def on_mount(self) -> None:
         self.display = False
@@ -211,6 +228,9 @@ class InputRow(Widget):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        if event.value and not self._line.password:
+            self._answers.append(event.value)
+        self._steps_back = 0
         self._answer(event.value)
 
     @on(_AnswerLine.EndOfInput)
@@ -269,10 +289,10 @@ class QueueRow(Widget, can_focus=True):
         self.chosen = min(self.chosen, max(0, len(items) - 1))
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.items), SHOWN)
+        return min(len(self.items), SHOWN) + len(self._note())
 
     def render(self) -> Content:
-        head, first, lines = self._head(), self._first(), []
+        head, first, lines = self._head(), self._first(), self._note()
         for index in range(first, min(first + SHOWN, len(self.items))):
             ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
             line = Content.assemble(
@@ -287,7 +307,10 @@ class QueueRow(Widget, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         at = event.get_content_offset(self)
-        if at is not None and (index := self._first() + at.y) < len(self.items):
+        if at is None:
+            return
+        index = self._first() + at.y - len(self._note())
+        if 0 <= index < len(self.items):
             self.chosen = index
             text_end = len(self._head()) + 2 + Content(self._text(index)).cell_length
             cross = text_end + len(self._when(index))
@@ -307,6 +330,16 @@ class QueueRow(Widget, can_focus=True):
         if self.items and self.items[self.chosen].mode == "ask":
             item = self.items[self.chosen]
             self.post_message(self.WhenChosen(item.id, joins=not item.joins))
+
+    def _note(self) -> list[Content]:
+        """Return the line above the inputs, if some wait for the user."""
+        count = sum(item.held for item in self.items)
+        if not count:
+            return []
+        subject = "1 queued cell was" if count == 1 else f"{count} queued cells were"
+        runs = "it" if count == 1 else "them"
+        note = (f"{subject} not run", "$moon")
+        return [Content.assemble(note, (f" · Enter in the empty editor runs {runs}", "$muted"))]
 
     def _head(self) -> str:
         return f"queued {len(self.items)}  "

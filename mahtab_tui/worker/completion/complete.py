@@ -402,7 +402,12 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
     if type(value) is Instance:
         value = value.cls
         yield from (_fixed(name, "data") for name in _instance_names(value))
-    found = _module_members(value) if is_module(value) else attributes(value)
+    if is_module(value):
+        found = _module_members(value)
+    elif type(value) is get_if_loaded(_SERVERS, "Server"):
+        found = {name: item for name, item in own_dict(value).items() if name != "__doc__"}
+    else:
+        found = attributes(value)
     yield from (_of_value(name, item) for name, item in found.items())
 
 
@@ -546,7 +551,14 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
         return _listing((), "", point.start)
     folder, separator, name = point.stem.rpartition("/")
     folder += separator
-    return _listing(_files(folder, name), name, point.start + len(folder))
+    entries = _files(folder, name)
+    closed = (
+        entry
+        if entry.label.endswith("/")
+        else entry._replace(text=_quote(entry.label, point.quote, after))
+        for entry in entries
+    )
+    return _listing(closed, name, point.start + len(folder))
 
 
 def _quote(text: str, quote: str, after: str) -> str:

@@ -1,0 +1,53 @@
+"""Edits of whole lines and words, as pure functions on text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+COMMENT = "# "
+
+_WORD = re.compile(r"\W*\w*")
+"""A word and what stands between it and the cursor, in either direction."""
+
+_ARGUMENT = re.compile(r"\s*\S*")
+
+
+def word_start(line: str, column: int) -> int:
+    """Return the column where the word before `column` starts, as readline's Alt+B finds it."""
+    return column - _length_at_end(_WORD, line[:column])
+
+
+def word_end(line: str, column: int) -> int:
+    """Return the column where the word after `column` ends, as readline's Alt+F finds it."""
+    match = _WORD.match(line, column)
+    return column if match is None else match.end()
+
+
+def argument_start(line: str, column: int) -> int:
+    """Return the column where the text between blanks before `column` starts, for Ctrl+W."""
+    return column - _length_at_end(_ARGUMENT, line[:column])
+
+
+def _length_at_end(pattern: re.Pattern[str], text: str) -> int:
+    """Match from the end, which takes linear time."""
+    match = pattern.match(text[::-1])
+    return 0 if match is None else match.end()
+
+
+def toggle_comment(lines: Sequence[str]) -> list[str]:
+    """Comment lines of Python out at their common indentation; if all are comments, undo that."""
+    code_lines = [line for line in lines if line.strip()]
+    if code_lines and all(line.lstrip().startswith("#") for line in code_lines):
+        return [_uncomment(line) for line in lines]
+
+    indent = min((len(line) - len(line.lstrip()) for line in code_lines), default=0)
+    return [
+        line[:indent] + COMMENT + line[indent:] if line.strip() or not code_lines else line
+        for line in lines
+    ]
+
+
+def _uncomment(line: str) -> str:
+    indent, _, code = line.partition("#")
+    return indent + code.removeprefix(" ") if line.strip() else line
