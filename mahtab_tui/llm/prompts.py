@@ -27,7 +27,7 @@ MAX_VARIABLES = 50
 SKILLS_ROOM = 40_000
 
 _SYSTEM = """\
-You answer with Python code blocks that print what the answer needs. pandas is imported as pd.
+You answer with Python code blocks that print what the answer needs. Import what is not imported yet.
 
 The blocks run in a live Python session that you share with a user: variables persist, yours are theirs, and they may have to approve \
 a block first.

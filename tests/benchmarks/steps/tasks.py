@@ -157,8 +157,8 @@ TASKS = (
         "wrong rows",
         "Look through airports for rows that look wrong, make a cleaned table airports_clean, and tell me what you changed.",
         _write_airports,
-        "assert airports_clean.latitude.between(-90, 90).all()\n"
-        "assert airports_clean.longitude.between(-180, 180).all()\n"
+        "assert airports_clean.latitude.dropna().between(-90, 90).all()\n"
+        "assert airports_clean.longitude.dropna().between(-180, 180).all()\n"
         "assert not airports_clean.duplicated('iata').any()\n"
         "assert 'usa' not in set(airports_clean.country)\n"
         "assert 3370 <= len(airports_clean) <= 3376",
