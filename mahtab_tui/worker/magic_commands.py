@@ -481,7 +481,7 @@ def _writefile(rest: str, caller: MagicContext) -> None:
 
 
 def _time(source: str, caller: MagicContext) -> Any:
-    run = compile_callable(source, "<%time>", *caller)
+    run = compile_callable(transform(source), "<%time>", *caller)
     wall, processor = perf_counter(), process_time()
     try:
         return run()
@@ -565,7 +565,7 @@ def _time_loops(
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    run = compile_callable(source, "<%prun>", *caller)
+    run = compile_callable(transform(source), "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)

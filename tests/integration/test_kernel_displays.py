@@ -345,6 +345,12 @@ def test_exit_code_of_the_last_command_is_known(cells: Cells) -> None:
     cells.expect("x = !true\n_exit_code", "0\n")
 
 
+def test_timed_and_captured_cells_may_run_commands(cells: Cells) -> None:
+    assert cells.text("%%time\n!echo timed\n%pwd").startswith("timed\n")
+    cells.expect("%%capture\n%pwd\nx = !echo captured", "")
+    cells.expect("x", "['captured']\n")
+
+
 def test_first_line_of_a_timed_cell_only_prepares_it(cells: Cells) -> None:
     cells.run("made = 0; timed = 0")
     cells.run("%%timeit -n 5 -r 2 global made; made += 1\nglobal timed\ntimed += 1")
