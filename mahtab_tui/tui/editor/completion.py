@@ -334,20 +334,6 @@ class HelpCard(Static):
             lambda error: self._show(Content(error), at),
         )
 
-    def skip_quote(self, typed: str) -> bool:
-        """Return whether a typed quote is the one that the last completion inserted, or stands
-        behind it; the cursor then goes behind it."""
-        state = self._state_after_insert
-        if typed not in QUOTES or state is None or state != self._state:
-            return False
-
-        area = self._area
-        self._state_after_insert = None
-        if state.code.startswith(typed, state.cursor):
-            area.move_cursor(area.get_cursor_right_location())
-            return True
-        return state.code.endswith(typed, 0, state.cursor)
-
     def close(self) -> None:
         self._fetcher.forget("help")
         self.display = False

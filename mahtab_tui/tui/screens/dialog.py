@@ -48,7 +48,7 @@ class Dialog(ModalScreen[ScreenResultType]):
 def dialog_box(title: str, classes: str) -> Vertical:
     """Return the box of a dialog, with a title in its border."""
     box = Vertical(classes=f"dialog {classes}")
-    box.border_title = Content(one_line(title))  # type: ignore[assignment]  # never markup
+    box.border_title = Content(one_line(title))  # never markup
     return box
 
 
