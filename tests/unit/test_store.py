@@ -369,6 +369,7 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
         rows = [row for row in stored if json.loads(row[1]).get("event") not in removed]
     newer = set(
         "user-undo review restore branch private assistant-thought notebook-file notebook-cell"
+        " last-conversation"
         " notebook-output notebook-written".split()
     )
     rows = [row for row in rows if row[0] != "pin"]  # removed since
