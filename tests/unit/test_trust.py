@@ -42,6 +42,7 @@ WAITS: dict[str, object] = {
     "rlm_ask_above": 51,
     "reflection": "always",
     "output_answers": True,
+    "loop": "single",
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
