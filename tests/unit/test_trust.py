@@ -43,6 +43,7 @@ WAITS: dict[str, object] = {
     "reflection": "always",
     "output_answers": True,
     "loop": "single",
+    "return_pictures": False,
     "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
