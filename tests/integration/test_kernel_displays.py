@@ -716,6 +716,8 @@ def test_figure_is_described_with_its_axes_series_legend_and_overlaps(cells: Cel
         ("plt.barh(['x', 'y'], [1, 5]);", "2 bars: 1 to 5"),
         ("plt.hist([1, 1, 2], bins=2);", "2 bars: 1 to 2"),
         ("plt.plot([]);", "line: 0 points, without a finite value"),
+        ("plt.errorbar([1, 2], [3, 4], yerr=1);", "line: 2 points, x 1 to 2, y 3 to 4"),
+        ("plt.stem([1, 2], [3, 4]);", "line: 2 points, x 1 to 2, y 3 to 4"),
         ("plt.pie([1, 2]);", "2 shapes (Wedge)"),
         ("plt.gca();", "nothing is drawn in it"),
         ("for n in range(15): plt.plot([n])\nplt.show()", "… and 3 more series"),
