@@ -122,6 +122,8 @@ def test_a_figure_is_drawn_in_any_space(size: tuple[int, int]) -> None:
         {"panels": [{}]},
         {"panels": [{**PANEL, "box": [5, 5, 5, 5]}]},
         {"panels": [{**PANEL, "box": ["x"] * 4}]},
+        {"panels": [{**PANEL, "box": [0, 0, 9, float("inf")]}]},
+        {"panels": [{**PANEL, "box": [300, 10, 400, 90]}]},
         {"panels": 7},
         {"png": "none"},
         {"png": png(Image.new("1", (5_000, 10)))},
@@ -135,9 +137,21 @@ def test_a_foreign_description_is_not_drawn(broken: dict[str, Any]) -> None:
     assert [strip.cell_length for strip in strips] == [20] * 5
 
 
+def test_a_panel_is_drawn_as_far_as_it_is_in_the_figure() -> None:
+    rows = texts(described({**PANEL, "box": [-60, -30, 260, 140]}), 40, 12)
+    assert any("Fruit sold" in row for row in rows)
+
+
+@pytest.mark.parametrize("position", [float("nan"), float("inf"), 1e300])
+def test_notes_outside_of_any_place_are_left_out(position: float) -> None:
+    rows = texts(described({**PANEL, "notes": [[position, 0.5, "nowhere", "left"]]}))
+    assert not any("nowhere" in row for row in rows)
+
+
 def test_hostile_words_do_not_reach_the_terminal() -> None:
     hostile = "\x1b[2J\u202e[bold]" + "x" * 10_000
-    panel = {**PANEL, "title": hostile, "legend": [[hostile, hostile]], "y_label": hostile}
+    legend = [[hostile, hostile], ["no colour", "rgb( , , )"]]
+    panel = {**PANEL, "title": hostile, "legend": legend, "y_label": hostile}
     text = "\n".join(texts(described(panel), 60, 12))
     assert not set(text) & set("\x1b\u202e")
 
