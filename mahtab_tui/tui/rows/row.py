@@ -35,10 +35,17 @@ LIMIT = 400
 WIDEST = 10_000
 """Characters of a line from which only its two ends are shown."""
 
-MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS = 30_000, 10_000
+MAX_TEXT_HEAD_CHARS = 30_000
+MAX_TEXT_TAIL_CHARS = 10_000
 """Characters of a long text that are drawn, at its beginning and at its end."""
+OPEN_HINT = " (Enter shows all)"
 
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
+
+_WORDS = re.compile(r"([^ ]+) *| +")
+"""A word, and the spaces after it."""
+_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
+"""A name or number with the punctuation after it, and the spaces after these."""
 
 
 def add_separators(summary: str) -> str:
@@ -53,13 +60,21 @@ def shorten_line(line: str) -> str:
     return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
 
 
-def shorten_text(text: str) -> str:
-    """Return a text, or the two ends of one that is too long to be drawn."""
-    omitted_chars = len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS
-    if omitted_chars <= 0:
+def shorten_text(text: str, hint: str = OPEN_HINT) -> str:
+    """Return a text, or the two ends of one that is too long to be drawn. hint: how to see all."""
+    if fits_undivided(text):
         return text
-    note = f"… {omitted_chars:,} characters left out (Enter shows all) …"
+    note = omission_note(len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS, hint)
     return f"{text[:MAX_TEXT_HEAD_CHARS]}\n{note}\n{text[-MAX_TEXT_TAIL_CHARS:]}"
+
+
+def fits_undivided(text: str) -> bool:
+    """Return whether a text is short enough to be drawn whole."""
+    return len(text) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS
+
+
+def omission_note(omitted_chars: int, hint: str = OPEN_HINT) -> str:
+    return f"… {omitted_chars:,} characters left out{hint} …"
 
 
 class Row(NamedTuple):
@@ -109,40 +124,41 @@ def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
     return cuts
 
 
-_WORDS = re.compile(r"([^ ]+) *| +")
-_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
-"""A name or number with the punctuation after it."""
-
-
 def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
     """Return where rows start that end between words. first: the first row's width."""
     return _cut_between(_WORDS, text, width, first)
 
 
 def token_cuts(text: str, width: int, first: int = 0) -> list[int]:
-    """Return where rows start that end between words of code, also where it has no spaces."""
+    """Return where rows start that end between tokens of code, also where it has no spaces."""
     return _cut_between(_TOKENS, text, width, first)
 
 
 def _cut_between(pieces: re.Pattern[str], text: str, width: int, first: int) -> list[int]:
-    limit = first or width
-    if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
+    """Return where rows start. pieces: matches a word, its first group, with the spaces after it."""
+    row_width = first or width
+    if len(text) <= row_width and (text.isascii() or cell_len(text) <= row_width):
         return [0]
     cuts = [0]
-    used = 0
+    used_cells = 0
     for piece in pieces.finditer(text):
-        start, end = piece.span(1) if piece[1] else (piece.start(), piece.start())
-        word_width = cell_len(text[start:end])
-        if used and used + word_width > limit:
+        start = piece.start()
+        word = piece[1] or ""
+        word_cells = cell_len(word)
+        if used_cells and used_cells + word_cells > row_width:
             cuts.append(start)
-            used = 0
-            limit = width
-        if word_width > limit:
-            inner = [start + cut for cut in hard_cuts(text[start:end], width, limit)][1:]
-            cuts += inner
-            word_width = cell_len(text[(inner or [start])[-1] : end])
-            limit = width if inner else limit
-        used += word_width + piece.end() - end
+            used_cells = 0
+            row_width = width
+
+        # A word that is wider than a row is cut anywhere.
+        if word_cells > row_width:
+            inner_cuts = hard_cuts(word, width, row_width)[1:]
+            if inner_cuts:
+                cuts += [start + cut for cut in inner_cuts]
+                word_cells = cell_len(word[inner_cuts[-1] :])
+                row_width = width
+        # Spaces that end a row may stand out of it.
+        used_cells += word_cells + len(piece[0]) - len(word)
     return cuts
 
 
