@@ -72,17 +72,17 @@ class Picture:
         return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
 
     def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Scale the picture to these pixels; the cells of a figure have other proportions, so that
-        some of them stay empty. Raises Pillow's errors."""
+        """Scale the picture to these pixels. The cells of a figure have other proportions than its
+        pixels, which then leave some empty. Raises Pillow's errors."""
         from PIL import Image
 
         if self.chart_palette is None:
             return self.scaled(width, height, resampling)
-        size = self.pixels().size
-        scale = min(width / size[0], height / size[1])
-        image = self.scaled(
-            max(1, round(size[0] * scale)), max(1, round(size[1] * scale)), resampling
-        )
+        picture_width, picture_height = self.pixels().size
+        scale = min(width / picture_width, height / picture_height)
+        scaled_width = max(1, round(picture_width * scale))
+        scaled_height = max(1, round(picture_height * scale))
+        image = self.scaled(scaled_width, scaled_height, resampling)
         ground = self.chart_palette.surface.bgcolor
         colour = "black" if ground is None else ground.get_truecolor().hex
         canvas = Image.new("RGB", (width, height), colour)
@@ -130,7 +130,8 @@ PAUSE = 0.001
 
 
 def draw_blocks(picture: Picture) -> list[Strip]:
-    """Draw a picture in cells; a figure with its words. Call on a thread. Raises Pillow's errors."""
+    """Draw a picture in cells, or a figure with its words. Call on a thread. Raises Pillow's
+    errors."""
     from PIL.Image import Resampling
 
     if picture.chart_palette is not None:
@@ -139,9 +140,8 @@ def draw_blocks(picture: Picture) -> list[Strip]:
         chart = read_chart(picture.pixels())
         if chart is not None:
             return draw_chart(chart, picture.columns, picture.rows, picture.chart_palette)
-    size = 2 * picture.columns, 2 * picture.rows
+    image = picture.fitted(2 * picture.columns, 2 * picture.rows, Resampling.BOX)
     strips = []
-    image = picture.fitted(*size, Resampling.BOX)
     for cells in fit_blocks(image.tobytes(), picture.columns, picture.rows):
         strips.append(Strip(merge_cells(cells), picture.columns))
         time.sleep(PAUSE)
@@ -310,14 +310,15 @@ class Overlay:
         graphics = None
         if protocol is not None and cell is not None:
             graphics = _Graphics(protocol, cell, answers.colours, self._app.size, terminal.stops)
-        if graphics != self._graphics:
-            for key in list(self._ready):
-                self._forget(terminal, key)
-            self._drawn.clear()
-            self._graphics = graphics
-            for widget in self._app.screen._compositor.visible_widgets:
-                if isinstance(widget, PictureWidget):
-                    self._app.call_later(widget.fit_pictures)
+        if graphics == self._graphics:
+            return
+        for key in list(self._ready):
+            self._forget(terminal, key)
+        self._drawn.clear()
+        self._graphics = graphics
+        for widget in self._app.screen._compositor.visible_widgets:
+            if isinstance(widget, PictureWidget):
+                self._app.call_later(widget.fit_pictures)
 
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""

@@ -269,10 +269,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def _picture_space(self) -> PictureSpace:
+        """Return what pictures may fill; a terminal with graphics draws figures as they are."""
         terminal = getattr(self.app, "terminal", None)
         if terminal is not None and terminal.graphics is not None:
             return PictureSpace(draws_charts=False)
-        return PictureSpace(max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE))
+        height = max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE)
+        return PictureSpace(height)
 
     def fit_pictures(self) -> None:
         self._update_scroll()
@@ -288,6 +290,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def on_focus(self) -> None:
         entries = self.viewport.transcript.entries
+        # A new entry is what the user comes to see.
         if len(entries) > self._visited_count > 0:
             self.marker.entry = next(filter(can_be_marked, reversed(entries)), None)
             self.action_scroll_end()
