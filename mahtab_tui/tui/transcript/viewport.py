@@ -91,19 +91,26 @@ class Window:
             else:
                 self._heights.set(position, height)
 
-    def redraw(self, width: int, palette: Palette) -> None:
-        self.width, self.palette = width, palette
+    def redraw(self, width: int, palette: Palette, space: PictureSpace) -> None:
+        """Lay out anew what is asked for from now on."""
+        self.width = width
+        self.palette = palette
+        self.space = space
         self._drawn.clear()
 
-    def redraw_from(self, top: RowPosition, width: int, palette: Palette) -> RowPosition:
+    def redraw_from(
+        self, top: RowPosition, width: int, palette: Palette, space: PictureSpace
+    ) -> RowPosition:
         """Lay out anew; return the new position of the same line."""
         starts = self._line_starts(top.entry)
         line = max(0, bisect_right(starts, top.row) - 1)
-        inner = top.row - starts[line] if starts else 0
-        self.redraw(width, palette)
-        if not (starts := self._line_starts(top.entry)):
+        row_in_line = top.row - starts[line] if starts else 0
+
+        self.redraw(width, palette, space)
+        starts = self._line_starts(top.entry)
+        if not starts:
             return RowPosition(top.entry, 0)
-        row = starts[min(line, len(starts) - 1)] + inner
+        row = starts[min(line, len(starts) - 1)] + row_in_line
         return RowPosition(top.entry, min(row, len(self.rows(top.entry)) - 1))
 
     def rows(self, position: int) -> EntryRows:
@@ -197,17 +204,19 @@ class Viewport:
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
-            if self.following:
-                self.window.redraw(columns, palette)
-            else:
-                self.top = self.window.redraw_from(self.top, columns, palette)
+            self._redraw(self.window, columns, palette)
 
     def set_picture_space(self, space: PictureSpace) -> None:
-        """Draw pictures for another terminal from now on."""
+        """Draw pictures for this space from now on, keeping the top line."""
         self.picture_space = space
         if self.window is not None and self.window.space != space:
-            self.window.space = space
-            self.window.redraw(self.window.width, self.window.palette)
+            self._redraw(self.window, self.window.width, self.window.palette)
+
+    def _redraw(self, window: Window, columns: int, palette: Palette) -> None:
+        if self.following:
+            window.redraw(columns, palette, self.picture_space)
+        else:
+            self.top = window.redraw_from(self.top, columns, palette, self.picture_space)
 
     @property
     def head(self) -> int:
