@@ -404,8 +404,8 @@ class _PanelDrawing:
                 y += 1
             muted = self._palette.muted
             self._canvas.write(area.left, y, _cut(panel.y_label, area.width), muted)
-            right_start = max(area.left, area.right - cell_len(panel.y2_label))
-            self._canvas.write(right_start, y, panel.y2_label, muted)
+            y2_label = _cut(panel.y2_label, area.width)
+            self._canvas.write(area.right - cell_len(y2_label), y, y2_label, muted)
 
         if panel.title or has_labels:
             y += 1
