@@ -201,11 +201,12 @@ class VariableRows:
         if record.fresh:
             self._rows.clear()
         for change in record.changes:
-            name, row = change.name, to_row(record, change, self._number + 1)
+            name = change.name
+            row = to_row(record, change, self._number + 1)
             if row.change == "deleted":
                 self._rows.pop(name, None)
-            elif row.uncertain and (known := self._rows.get(name)) is not None:
-                self._rows[name] = known._replace(
+            elif row.uncertain and (old_row := self._rows.get(name)) is not None:
+                self._rows[name] = old_row._replace(
                     type=row.type, summary=row.summary, uncertain=True
                 )
             else:
@@ -255,7 +256,8 @@ class VariableRows:
 
     def __getitem__(self, index: int) -> Row:
         assert self._layout is not None
-        palette, columns = self._layout[1], self._columns
+        palette = self._layout[1]
+        columns = self._columns
         if not self.shown:
             return Row([(self._sentence[index], palette.muted)])
         row = self.shown[index]
@@ -269,7 +271,8 @@ class VariableRows:
             spans.append((f"{row.size:>{columns.size}} ", palette.muted))
         if columns.type:
             spans.append((fit_text(row.type, columns.type) + " ", palette.muted))
-        by, is_user = fit_text(row.by, columns.by), row.record.party == "you"
+        by = fit_text(row.by, columns.by)
+        is_user = row.record.party == "you"
         style = palette.muted
         if row.record.cell or is_user:  # else of an earlier kernel
             style = palette.author_style(is_user, row.record.guest)
@@ -319,7 +322,8 @@ PREVIEW_WIDTH = 140
 """Width of the screen, in cells, from which the free part of the pane previews a variable."""
 _PREVIEW_LINES = 5
 """Free lines from which there is a preview."""
-_PREVIEW_COLUMN, _PREVIEW_TEXT = 16, 4_000
+_PREVIEW_COLUMN = 16
+_PREVIEW_TEXT = 4_000
 _PAUSE = 0.1
 
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
@@ -369,7 +373,8 @@ class NamespacePane(RowsView, can_focus=True):
         if self.app.size.width < PREVIEW_WIDTH or height < _PREVIEW_LINES:
             self._show_preview(("", []))
         elif (row := self._row_at_cursor) is not None:
-            name, width = row.name, self.width - 2
+            name = row.name
+            width = self.width - 2
             self._fetcher.ask(
                 "preview",
                 lambda: (name, read_preview(port.session.open_inspector(), name, height, width)),
@@ -384,13 +389,14 @@ class NamespacePane(RowsView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         line = y - self.head - len(self.variables) - 1
-        row, (name, lines) = self._row_at_cursor, self._preview
+        row = self._row_at_cursor
+        name, lines = self._preview
         if line < 0 or self._laid_out is None or row is None or row.name != name:
             return super().render_line(y)
         muted = self._laid_out[1].muted
-        shown = [(row.label, muted + BOLD), *((text, muted) for text in lines)]
+        preview = [(row.label, muted + BOLD), *((text, muted) for text in lines)]
         base = self.visual_style.rich_style
-        return plain_strip(Row(shown[line : line + 1]), self.margin, self.width, base)
+        return plain_strip(Row(preview[line : line + 1]), self.margin, self.width, base)
 
     def head_row(self, y: int) -> Row:
         rows = self.variables
@@ -538,17 +544,18 @@ def read_preview(inspector: InspectorClient, name: str, height: int, width: int)
             page = inspector.rows(opened.path, 0, height - 1, columns, TableArrangement())
             lines = [""] * height
             for heading, cells in zip(headings, page.cells, strict=False):
-                texts = [one_line("–" if each is None else each) for each in (heading.name, *cells)]
-                room = min(max(map(cell_len, texts)), _PREVIEW_COLUMN)
-                shown = (fit_text(text, room) for text in texts)
+                column = (heading.name, *cells)
+                texts = [one_line("–" if cell is None else cell) for cell in column]
+                column_width = min(max(map(cell_len, texts)), _PREVIEW_COLUMN)
+                texts = [fit_text(text, column_width) for text in texts]
                 if heading.right:
-                    shown = (text.rstrip().rjust(len(text)) for text in shown)
-                lines = [f"{line}{text}  " for line, text in zip(lines, shown, strict=False)]
+                    texts = [text.rstrip().rjust(len(text)) for text in texts]
+                lines = [f"{line}{text}  " for line, text in zip(lines, texts, strict=False)]
         elif view == "text":
             lines = inspector.text(opened.path, 0, _PREVIEW_TEXT).text.splitlines()[:height]
         else:
             children = inspector.children(opened.path, 0, height)[1]
-            lines = [f"{each.label}  {each.summary or each.type}" for each in children]
+            lines = [f"{child.label}  {child.summary or child.type}" for child in children]
     finally:
         inspector.close()
     return [fit_text(one_line(line), width) for line in lines]

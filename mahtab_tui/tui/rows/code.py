@@ -59,11 +59,13 @@ class CodeRows(list[Row]):
         if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled]):
-            self._settled, self._settled_rows = 0, []
+            self._settled = 0
+            self._settled_rows = []
         self._code = code
         if (ends := two_ends(code)) != [code]:
             if ends[0] != self._head:
-                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
+                self._head = ends[0]
+                self._head_rows = list(self._draw_rows(ends[0]))
             self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
             return
         tail = code[self._settled :]
@@ -125,7 +127,8 @@ def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
     offset, symbol = next(hidden, _NO_CHARACTER)
     position = 0
     for token, text in tokens(lexer, code):
-        style, done = palette.token(token), 0
+        style = palette.token(token)
+        done = 0
         while offset < position + len(text):
             _add(lines, text[done : offset - position], style)
             lines[-1].append((symbol, palette.alarm))
@@ -149,12 +152,12 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
-    found = ((token, text) for _, token, text in lexer.get_tokens_unprocessed(code))
-    for token, same in groupby(found, key=itemgetter(0)):
+    pairs = ((token, text) for _, token, text in lexer.get_tokens_unprocessed(code))
+    for token, neighbours in groupby(pairs, key=itemgetter(0)):
         if token is Token.Error:  # one per character, and an emoji may have several
-            yield token, "".join(text for _, text in same)
+            yield token, "".join(text for _, text in neighbours)
         else:
-            yield from same
+            yield from neighbours
 
 
 def safe_length(code: str) -> int:

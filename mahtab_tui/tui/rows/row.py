@@ -56,7 +56,8 @@ def add_separators(summary: str) -> str:
 def shorten_line(line: str) -> str:
     if len(line) <= WIDEST:
         return line
-    head, tail = WIDEST * 8 // 10, WIDEST // 10
+    head = WIDEST * 8 // 10
+    tail = WIDEST // 10
     return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
 
 
@@ -115,11 +116,13 @@ def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
         return [0]
     if text.isascii():
         return [0, *range(limit, len(text), width)]
-    cuts, used = [0], 0
+    cuts = [0]
+    used = 0
     for position, _, cells in split_graphemes(text)[0]:  # an emoji's selector may make it wider
         if used + cells > limit and used:
             cuts.append(position)
-            used, limit = 0, width
+            used = 0
+            limit = width
         used += cells
     return cuts
 
@@ -166,15 +169,19 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
     """Yield the spans of rows that start at these offsets."""
     limits = [*cuts[1:], None]
     row: list[Span] = []
-    position, line = 0, 0
+    position = 0
+    line = 0
     for text, style in spans:
-        start, end = 0, position + len(text)
+        start = 0
+        end = position + len(text)
         while (limit := limits[line]) is not None and end > limit:
             if limit > position:
                 row.append((text[start : start + limit - position], style))
             yield row
             start += limit - position
-            row, position, line = [], limit, line + 1
+            row = []
+            position = limit
+            line = line + 1
         if start < len(text):
             row.append((text[start:], style))
             position = end
@@ -200,7 +207,8 @@ def paragraph(
 
 
 MARGIN = 1
-BAR, MARK = "▌", "▐"
+BAR = "▌"
+MARK = "▐"
 EDGE = MARGIN + 2
 RIGHT = 1
 
@@ -216,7 +224,8 @@ def to_strip(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    used, offset = EDGE, 0
+    used = EDGE
+    offset = 0
     for text, style in row.spans:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
@@ -227,7 +236,8 @@ def to_strip(
     right = [Segment(text, body + style) for text, style in row.right]
     right_width = sum(segment.cell_length for segment in right)
     if right and used + right_width + RIGHT > width:
-        right, right_width = [], 0
+        right = []
+        right_width = 0
     space = width - used - right_width - RIGHT
     if space < 0:
         return Strip(segments, used).crop_extend(0, width, base)
@@ -371,7 +381,8 @@ class RowsView(ScrollView, can_focus=True):
             self.refresh_view()
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.width, self.visual_style.rich_style
+        width = self.width
+        base = self.visual_style.rich_style
         if self._laid_out is None:
             return Strip.blank(width, base)
         if y < self.head:
@@ -387,7 +398,8 @@ class RowsView(ScrollView, can_focus=True):
         return plain_strip(row, self.margin, width, base)
 
     def refresh_changed(self) -> None:
-        top, before = self.scroll_offset.y, self._drawn_rows
+        top = self.scroll_offset.y
+        before = self._drawn_rows
         rows = range(top, min(top + self.page, len(self._source)))
         self._drawn_rows = [self._source[row] for row in rows]
         for row, (old, new) in enumerate(zip_longest(before, self._drawn_rows), top):

@@ -378,7 +378,8 @@ class CellRows:
         return Row(spans, self._bar, right=self._right())
 
     def _right(self) -> list[Span]:
-        cell, palette = self._cell, self._palette
+        cell = self._cell
+        palette = self._palette
         if cell.started is not None:
             elapsed = time.time() - cell.started
             time_spans = [("● ", palette.moon), (duration(elapsed), palette.muted)]

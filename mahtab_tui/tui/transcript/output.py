@@ -35,8 +35,10 @@ SPACE = 2
 WIDEST_COLUMN = 40
 LINES = 400
 
-WIDEST, HIGHEST = 100, 24
-"""Columns and rows of a picture."""
+WIDEST = 100
+"""Columns of a picture."""
+HIGHEST = 24
+"""Rows of a picture."""
 LOWEST_CHART = 8
 """Rows of a figure that is drawn for the cells."""
 PIXELS_OF_A_CELL = 8
@@ -88,7 +90,8 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
         omitted = len(table.body) - LINES
         rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
     if len(columns) < total:
-        first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
+        first = columns[min(named, len(columns) - 1)] - named + 1
+        last = columns[-1] - named + 1
         seen = f"column {first}" if first >= last else f"columns {first} to {last}"
         rows.append(note(f"{seen} of {total - named:,} · ← → show more"))
     return [*rows, *map(note, table.notes)]
@@ -130,25 +133,26 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
         named = 1
     if named == 1:
         widths[0] = max(1, min(widths[0], width // 2 - SPACE))
-    columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
+    columns = every[:named]
+    available_width = width - sum(widths[:named]) - SPACE * named
     for column in every[min(named + offset, total - 1) :]:
-        if len(columns) > named and widths[column] > room:
+        if len(columns) > named and widths[column] > available_width:
             break
-        widths[column] = max(1, min(widths[column], room))
+        widths[column] = max(1, min(widths[column], available_width))
         columns.append(column)
-        room -= widths[column] + SPACE
+        available_width -= widths[column] + SPACE
     return _Columns(columns, [widths[column] for column in columns], named, total)
 
 
 def _row(
     line: Sequence[TableCell],
-    shown: Sequence[int],
+    columns: Sequence[int],
     widths: Sequence[int],
     right: Sequence[bool],
     palette: Palette,
 ) -> Row:
     spans: list[Span] = []
-    for column, width, to_right in zip(shown, widths, right, strict=True):
+    for column, width, to_right in zip(columns, widths, right, strict=True):
         if spans:
             spans.append((" " * SPACE, palette.text))
         cell = line[column] if column < len(line) else _EMPTY
@@ -268,15 +272,17 @@ def display_rows(
     return rows and [row._replace(bar=palette.hairline) for row in rows]
 
 
-def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
-    table = read_table(shown.data) if shown.mime == "text/html" else None
+def scroll_table(display: DisplayLine, step: int, width: int) -> bool:
+    """Scroll a table by columns. Return whether it has moved."""
+    table = read_table(display.data) if display.mime == "text/html" else None
     if table is None:
         return False
-    columns = _fit_columns(table, width, shown.offset)
+    columns = _fit_columns(table, width, display.offset)
     if step > 0 and columns.visible[-1] == columns.total - 1:
         return False
-    before, shown.offset = shown.offset, max(0, shown.offset + step)
-    return shown.offset != before
+    old_offset = display.offset
+    display.offset = max(0, old_offset + step)
+    return display.offset != old_offset
 
 
 TAB = 8
@@ -420,15 +426,15 @@ class OutputRows:
                 return None
         return None
 
-    def _text_rows(self, shown: DisplayLine) -> list[Row]:
+    def _text_rows(self, display: DisplayLine) -> list[Row]:
         lines = [
-            LineRows(OutputLine(shown.kind, text), self._width, self._palette)
-            for text in shown.text.split("\n")
+            LineRows(OutputLine(display.kind, text), self._width, self._palette)
+            for text in display.text.split("\n")
         ]
-        rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
-        if shown.cut:
-            how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-            rows.append(remark(f"… {shown.cut:,} characters left out{how}", self._palette))
+        rows = [line[index] for line in lines for index in range(len(line))]
+        if display.cut:
+            hint = " (Enter shows all)" if display.mime == "text/plain" else ""
+            rows.append(remark(f"… {display.cut:,} characters left out{hint}", self._palette))
         return rows
 
 
@@ -448,7 +454,8 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
     for line in reversed(lines[start:]):
         if line.text in _LINKS:
             ordered += _one_error(block[::-1], lead)
-            lead, block = _LINKS[line.text], []
+            lead = _LINKS[line.text]
+            block = []
         else:
             block.append(line)
     return ordered + _one_error(block[::-1], lead)
@@ -546,7 +553,8 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    spans, done = [], 0
+    spans = []
+    done = 0
     for start, end, style in text.spans:
         style = style if isinstance(style, Style) else Style.parse(style)
         spans += [(text.plain[done:start], base), (text.plain[start:end], base + style)]

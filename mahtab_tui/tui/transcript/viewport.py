@@ -134,7 +134,8 @@ class Window:
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
         """Return the position so many rows above, laying out what lies between."""
-        entry, row = position.entry, position.row - rows
+        entry = position.entry
+        row = position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
             row += len(self.rows(entry))
@@ -193,7 +194,9 @@ class Viewport:
 
     def clear(self) -> None:
         self.transcript = self.transcript.copy_running()
-        self.following, self.top, self.greeting_rows = True, RowPosition(0, 0), []
+        self.following = True
+        self.top = RowPosition(0, 0)
+        self.greeting_rows = []
         self.window = None
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -254,13 +257,13 @@ class Viewport:
         if not self.greeting or not all(map(is_early, entries)):
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
-        room = self.height - TITLE_HEIGHT
+        available_rows = self.height - TITLE_HEIGHT
         if entries:
             rows.append(Row())
-            room = max(room // 2, room - window.total)
-        if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if entries else rows[1:]
-        return rows[:room]
+            available_rows = max(available_rows // 2, available_rows - window.total)
+        if len(rows) > available_rows:  # the blank row above goes first
+            rows = [*rows[1:available_rows], Row()] if entries else rows[1:]
+        return rows[:available_rows]
 
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
@@ -289,7 +292,9 @@ class Viewport:
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
             self._seen = len(self.transcript.entries)
-        self.top, self.following, self.transcript.opened = position, following, None
+        self.top = position
+        self.following = following
+        self.transcript.opened = None
         self._read_entry = self._last_entry
 
     @property
@@ -309,7 +314,8 @@ class Viewport:
 
     def _tail(self) -> list[Row]:
         assert self.window is not None
-        palette, rows = self.window.palette, []
+        palette = self.window.palette
+        rows = []
         if self.search_progress is not None:
             rows += search_rows(self.search_progress, self.window.width, palette)
         if (activity := self.transcript.activity) is not None:
