@@ -18,7 +18,15 @@ from mahtab_tui.bus.conversation import Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
-from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, mark_strip, word_cuts
+from mahtab_tui.tui.rows.row import (
+    MAX_CODE_LINES,
+    Row,
+    Rows,
+    cut_spans,
+    hard_cuts,
+    mark_strip,
+    word_cuts,
+)
 from mahtab_tui.tui.theme import MAHTAB
 from mahtab_tui.tui.transcript.layout import (
     MAX_ARGUMENTS_CHARS,
@@ -142,7 +150,7 @@ def test_streamed_code_is_drawn_like_complete_code(offsets: list[int], width: in
 def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
     rows = CodeRows(40, PALETTE, PALETTE.model)
     rows.update("\n".join(f"x{number} = 1" for number in range(10_000)))
-    assert len(rows) == LIMIT + 1
+    assert len(rows) == MAX_CODE_LINES + 1
     assert "# … 9,600 lines left out …" in lines(rows)
 
 

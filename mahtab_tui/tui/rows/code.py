@@ -19,10 +19,10 @@ from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
-    LIMIT,
+    MAX_CODE_LINES,
+    MAX_LINE_CHARS,
     MAX_TEXT_HEAD_CHARS,
     MAX_TEXT_TAIL_CHARS,
-    WIDEST,
     Row,
     Span,
     add_separators,
@@ -95,14 +95,14 @@ def two_ends(code: str) -> list[str]:
     """Return the start and the end of long code, with a comment on what is left out between them;
     or all of short code."""
     line_count = code.count("\n") + 1
-    if line_count <= LIMIT and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
-        return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
+    if line_count <= MAX_CODE_LINES and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
+        return [code if len(code) <= MAX_LINE_CHARS else _shorten_lines(code.split("\n"))]
 
-    max_head_lines = LIMIT * 3 // 4
-    max_tail_lines = LIMIT // 4
+    max_head_lines = MAX_CODE_LINES * 3 // 4
+    max_tail_lines = MAX_CODE_LINES // 4
     head_lines = code[:MAX_TEXT_HEAD_CHARS].split("\n", max_head_lines)[:max_head_lines]
     tail_lines = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", max_tail_lines)[-max_tail_lines:]
-    if line_count > LIMIT:
+    if line_count > MAX_CODE_LINES:
         omitted = f"{line_count - len(head_lines) - len(tail_lines):,} lines"
     else:
         visible_chars = len("\n".join(head_lines)) + len("\n".join(tail_lines))

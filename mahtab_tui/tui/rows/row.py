@@ -29,11 +29,11 @@ FRAME_RATE = 10
 
 Span = tuple[str, Style]
 
-LIMIT = 400
-"""Lines of code from which only its two ends are shown."""
+MAX_CODE_LINES = 400
+"""Lines of code above which only its two ends are drawn."""
 
-WIDEST = 10_000
-"""Characters of a line from which only its two ends are shown."""
+MAX_LINE_CHARS = 10_000
+"""Characters of a line above which only its two ends are drawn."""
 
 MAX_TEXT_HEAD_CHARS = 30_000
 MAX_TEXT_TAIL_CHARS = 10_000
@@ -54,10 +54,10 @@ def add_separators(summary: str) -> str:
 
 
 def shorten_line(line: str) -> str:
-    if len(line) <= WIDEST:
+    if len(line) <= MAX_LINE_CHARS:
         return line
-    head = WIDEST * 8 // 10
-    tail = WIDEST // 10
+    head = MAX_LINE_CHARS * 8 // 10
+    tail = MAX_LINE_CHARS // 10
     return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
 
 
@@ -181,7 +181,7 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
             start += limit - position
             row = []
             position = limit
-            line = line + 1
+            line += 1
         if start < len(text):
             row.append((text[start:], style))
             position = end

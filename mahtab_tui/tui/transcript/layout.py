@@ -19,7 +19,7 @@ from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_lin
 from mahtab_tui.tui.rows.row import (
     FRAME_RATE,
     FRAMES,
-    LIMIT,
+    MAX_CODE_LINES,
     Row,
     Rows,
     Span,
@@ -500,7 +500,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
     if entry.collapsed:
         return entry.gap + COLLAPSED
     if isinstance(entry, Cell):
-        rows += min(LIMIT, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
+        rows += min(MAX_CODE_LINES, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
         rows += min(FOLD_ABOVE_LINES, len(entry.output)) + bool(len(entry.output))
         return rows + (0 if entry.late_output is None else len(entry.late_output) + 2)
     if isinstance(entry, Words):

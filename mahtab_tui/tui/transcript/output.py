@@ -32,21 +32,18 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cut
 from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
-WIDEST_COLUMN = 40
-LINES = 400
+"""Cells between the columns of a table."""
+MAX_COLUMN_CELLS = 40
+MAX_TABLE_LINES = 400
 
-WIDEST = 100
-"""Columns of a picture."""
-HIGHEST = 24
-"""Rows of a picture."""
-LOWEST_CHART = 8
-"""Rows of a figure that is drawn for the cells."""
-PIXELS_OF_A_CELL = 8
-"""Minimum pixels of a cell, so that small pictures stay small."""
-LARGEST = 12_000_000
-"""Pixels of a picture."""
-MARKDOWN = 20_000
-"""Characters of Markdown that are drawn."""
+MAX_PICTURE_COLUMNS = 100
+MAX_PICTURE_ROWS = 24
+MIN_CHART_ROWS = 8
+"""Rows of a figure that is drawn for the cells, even on a low screen."""
+MIN_CELL_PIXELS = 8
+"""Pixels across a cell, so that small pictures stay small."""
+MAX_PICTURE_PIXELS = 12_000_000
+MAX_MARKDOWN_CHARS = 20_000
 
 FOLD_ABOVE_LINES = 50
 """Lines of printed text or of a value up to which all are drawn."""
@@ -87,7 +84,7 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
         rows.append(Row([(rule, palette.hairline)]))
     rows += draw(head)
     if foot:
-        omitted = len(table.body) - LINES
+        omitted = len(table.body) - MAX_TABLE_LINES
         rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
     if len(columns) < total:
         first = columns[min(named, len(columns) - 1)] - named + 1
@@ -98,9 +95,9 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
 
 
 def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableCell]]]:
-    if len(table.body) <= LINES:
+    if len(table.body) <= MAX_TABLE_LINES:
         return table.body, []
-    return table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
+    return table.body[: MAX_TABLE_LINES * 3 // 4], table.body[-(MAX_TABLE_LINES // 4) :]
 
 
 class _Columns(NamedTuple):
@@ -123,7 +120,7 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
     every = list(range(total))
     if sum(wanted) + SPACE * (total - 1) <= width:
         return _Columns(every, wanted, 0, total)
-    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
+    widths = [max(1, min(cells, MAX_COLUMN_CELLS)) for cells in wanted]
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
@@ -174,7 +171,7 @@ VALUE = "value"
 class PictureSpace(NamedTuple):
     """What the terminal has for pictures."""
 
-    height: int = HIGHEST
+    height: int = MAX_PICTURE_ROWS
     """Rows up to which a picture can be seen whole."""
     draws_charts: bool = True
     """Whether figures are drawn for the cells, because the terminal has no graphics."""
@@ -190,7 +187,7 @@ def picture_rows(
     if display.unreadable:
         return None
     try:
-        header = open_picture(display.data[:HEAD], LARGEST)
+        header = open_picture(display.data[:HEAD], MAX_PICTURE_PIXELS)
     except Exception:  # Pillow may raise anything for broken files
         return None
 
@@ -201,7 +198,7 @@ def picture_rows(
         key=picture_key(display),
         columns=columns,
         rows=rows,
-        pixels=lambda: open_picture(display.data, LARGEST),
+        pixels=lambda: open_picture(display.data, MAX_PICTURE_PIXELS),
         chart_palette=palette if is_chart else None,
     )
     return [Row(picture=(picture, number), soft=number > 0) for number in range(rows)]
@@ -221,7 +218,7 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
 
 
 def size_in_cells(
-    width: int, height: int, available_width: int, max_rows: int = HIGHEST
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
 ) -> tuple[int, int]:
     """Return columns and rows; a cell is twice as high as wide.
 
@@ -232,21 +229,21 @@ def size_in_cells(
         max_rows: In cells.
     """
     scale = min(
-        1 / PIXELS_OF_A_CELL,
-        min(available_width, WIDEST) / width,
-        2 * min(HIGHEST, max_rows) / height,
+        1 / MIN_CELL_PIXELS,
+        min(available_width, MAX_PICTURE_COLUMNS) / width,
+        2 * min(MAX_PICTURE_ROWS, max_rows) / height,
     )
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 def chart_size_in_cells(
-    width: int, height: int, available_width: int, max_rows: int = HIGHEST
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
 ) -> tuple[int, int]:
     """Return columns and rows of a figure, which is drawn for the cells, so that it can be as wide
     as possible. The arguments are those of `size_in_cells`."""
-    columns = max(1, min(available_width, WIDEST))
+    columns = max(1, min(available_width, MAX_PICTURE_COLUMNS))
     rows = round(columns * height / width / 2)
-    return columns, max(LOWEST_CHART, min(rows, HIGHEST, max_rows))
+    return columns, max(MIN_CHART_ROWS, min(rows, MAX_PICTURE_ROWS, max_rows))
 
 
 def display_rows(
@@ -265,8 +262,8 @@ def display_rows(
             ]
         case "text/markdown":
             text = plain(display.data)
-            rows = Markdown(palette).document(text[:MARKDOWN], width)
-            omitted_chars = len(text) - MARKDOWN
+            rows = Markdown(palette).document(text[:MAX_MARKDOWN_CHARS], width)
+            omitted_chars = len(text) - MAX_MARKDOWN_CHARS
             if omitted_chars > 0:
                 rows.append(Row([(f"… {omitted_chars:,} characters left out", palette.muted)]))
     return rows and [row._replace(bar=palette.hairline) for row in rows]

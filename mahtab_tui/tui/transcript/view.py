@@ -33,7 +33,7 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
-from mahtab_tui.tui.transcript.output import LOWEST_CHART, PictureSpace, mark_unreadable
+from mahtab_tui.tui.transcript.output import MIN_CHART_ROWS, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
 
@@ -290,7 +290,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         terminal = getattr(self.app, "terminal", None)
         if terminal is not None and terminal.graphics is not None:
             return PictureSpace(draws_charts=False)
-        height = max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE)
+        height = max(MIN_CHART_ROWS, self.app.size.height - ROWS_BESIDE_PICTURE)
         return PictureSpace(height)
 
     def fit_pictures(self) -> None:
