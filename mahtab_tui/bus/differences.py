@@ -14,23 +14,27 @@ def changed_fields(before: str, now: str) -> str:
     Returns:
         ``total=3.5 → 4.0``; empty if these are not lists of the same fields, or nothing differs.
     """
-    old = dict(_fields(before))
-    new = dict(_fields(now))
-    if not old or list(old) != list(new):
+    old_values = dict(_fields(before))
+    new_values = dict(_fields(now))
+    if list(old_values) != list(new_values):
         return ""
     return ", ".join(
-        f"{name}={old[name]} → {value}" for name, value in new.items() if value != old[name]
+        f"{name}={old_values[name]} → {value}"
+        for name, value in new_values.items()
+        if value != old_values[name]
     )
 
 
 def _fields(summary: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values; nothing if the text has another form."""
+    """Yield names and values; nothing if the text has another form.
+
+    A part without a name, such as ``…``, stands for its own name, so that summaries with another
+    part there do not have the same fields.
+    """
     if not (summary.startswith("(") and summary.endswith(")")):
         return
     for part in _split_at_commas(summary[1:-1]):
-        name, equals, value = part.partition("=")
-        if not equals:
-            continue
+        name, _, value = part.partition("=")
         yield name, value
 
 
@@ -38,10 +42,13 @@ def _split_at_commas(text: str) -> Iterator[str]:
     """Split at commas that are not inside brackets or quotes."""
     depth = 0
     quote = ""
+    is_escaped = False
     start = 0
     for position, character in enumerate(text):
         if quote:
-            quote = "" if character == quote else quote
+            if character == quote and not is_escaped:
+                quote = ""
+            is_escaped = character == "\\" and not is_escaped
         elif character in "'\"":
             quote = character
         elif character in _OPENING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import combinations, groupby
 from operator import itemgetter
 
 from rich.color import Color
@@ -15,8 +15,10 @@ Rgb = tuple[int, int, int]
 _QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 """By the quarters that have the first colour: 1 is the upper left, 2 the upper right, 4 the lower
 left, 8 the lower right."""
-_SAME_COLOUR = 300
+_SAME_COLOUR_DISTANCE = 300
 """Squared distance up to which the pixels of a cell are one colour."""
+_CELL_BYTES = 6
+"""Bytes of a cell's upper or lower two pixels."""
 
 
 def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[tuple[str, Style]]]:
@@ -27,13 +29,14 @@ def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[tuple[st
         columns: Cells in a row.
         rows: Rows of cells.
     """
-    line = 6 * columns
-    for row in range(rows):
-        upper = pixels[2 * row * line : (2 * row + 1) * line]
-        lower = pixels[(2 * row + 1) * line : (2 * row + 2) * line]
+    line_bytes = _CELL_BYTES * columns
+    for start in range(0, 2 * rows * line_bytes, 2 * line_bytes):
+        upper_line = pixels[start : start + line_bytes]
+        lower_line = pixels[start + line_bytes : start + 2 * line_bytes]
         cells = []
-        for at in range(0, line, 6):
-            cells.append(_fit_cell(upper[at : at + 6], lower[at : at + 6]))
+        for left in range(0, line_bytes, _CELL_BYTES):
+            right = left + _CELL_BYTES
+            cells.append(_fit_cell(upper_line[left:right], lower_line[left:right]))
         yield cells
 
 
@@ -46,28 +49,37 @@ def merge_cells(cells: Sequence[tuple[str, Style]]) -> list[Segment]:
 
 
 def one_colour_cell(colour: Color) -> tuple[str, Style]:
-    """Return a cell that is not a space, so that it is a part of the picture."""
+    """Return a filled cell. It is not a space, which would count as outside the picture."""
     return "▀", Style.from_color(colour, colour)
 
 
 def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
-    quarters = upper[:3], upper[3:], lower[:3], lower[3:]
+    """Return the cell that is closest to four pixels, of which two are above two."""
+    quarters = (upper[:3], upper[3:], lower[:3], lower[3:])
     if upper[:3] == upper[3:] and upper == lower:
         return one_colour_cell(Color.from_rgb(*upper[:3]))
     first, second = _most_distant(quarters)
-    if _distance(first, second) <= _SAME_COLOUR:
+    if _distance(first, second) <= _SAME_COLOUR_DISTANCE:
         return one_colour_cell(Color.from_rgb(*_mean(quarters)))
-    near_first = [_distance(quarter, first) < _distance(quarter, second) for quarter in quarters]
-    index = sum(1 << number for number, is_near in enumerate(near_first) if is_near)
-    foreground = _mean([quarters[n] for n in range(4) if near_first[n]])
-    background = _mean([quarters[n] for n in range(4) if not near_first[n]])
+
+    # Each quarter has the nearer of the two colours.
+    index = 0
+    near_first: list[bytes] = []
+    near_second: list[bytes] = []
+    for number, quarter in enumerate(quarters):
+        if _distance(quarter, first) < _distance(quarter, second):
+            index |= 1 << number
+            near_first.append(quarter)
+        else:
+            near_second.append(quarter)
+    foreground = _mean(near_first)
+    background = _mean(near_second)
     style = Style.from_color(Color.from_rgb(*foreground), Color.from_rgb(*background))
     return _QUADRANTS[index], style
 
 
 def _most_distant(quarters: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-    pairs = ((quarters[a], quarters[b]) for a in range(4) for b in range(a + 1, 4))
-    return max(pairs, key=lambda pair: _distance(*pair))
+    return max(combinations(quarters, 2), key=lambda pair: _distance(*pair))
 
 
 def _distance(first: bytes, second: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Draws figures of matplotlib for a grid of cells: the data as blocks, the words as words."""
+"""Draws matplotlib figures for a grid of cells: the data as blocks, the words as words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
-from rich.color import Color
+from rich.color import Color, ColorParseError
 from rich.style import Style
 from textual.strip import Strip
 
@@ -31,15 +31,23 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_SIDE_PIXELS = 4_000
+MAX_NOTE_DISTANCE = 10
+"""Widths or heights of its panel up to which a note may be away from it."""
+MIN_ROWS_WITH_TITLE = 7
+MIN_PANEL_CELLS = 4
+MIN_PANEL_ROWS = 2
 MAX_LABEL_CELLS = 14
 """Width of the labels beside an axis."""
-LEGEND_LINES = 2
+MAX_LEGEND_LINES = 2
 COLOUR_SCALE_CELLS = 3
+DEFAULT_GROUND: Rgb = (18, 22, 42)
+"""Used if the theme has no colour for the ground."""
 _SLOT_TOLERANCE = 0.03
 """Fraction of the figure by which the edges of panels in one column may differ."""
 _ALPHA_CURVE = [0 if alpha < 48 else min(255, alpha * 2) for alpha in range(256)]
-"""Makes thin lines bright and their edges sharp."""
+"""By the alpha of a pixel; makes thin lines bright and their edges sharp."""
 _KEY = "━━ "
+"""Stands in its colour before the label of a legend's entry."""
 _BETWEEN_ENTRIES = "   "
 
 
@@ -54,14 +62,19 @@ class Tick:
 class LegendEntry:
     label: str
     colour: str
+    """As `#rrggbb`, unless the description is foreign."""
 
 
 @dataclass(frozen=True)
 class Note:
+    """A text inside or near a panel."""
+
     across: float
     down: float
+    """Where it is, in widths and heights of the panel, from the left and from the top."""
     text: str
     alignment: str
+    """`left`, `center` or `right`: which part of the text is there."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,7 @@ class Panel:
     x_label: str
     y_label: str
     y2_label: str
+    """The label of the vertical axis on the right."""
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     y2: tuple[Tick, ...]
@@ -90,19 +104,25 @@ class Panel:
 
     @property
     def is_colour_scale(self) -> bool:
-        return bool(self.has_axes and self.y2 and not self.y and not self.x)
+        return self.has_axes and bool(self.y2) and not self.y and not self.x
 
 
 @dataclass(frozen=True)
 class Chart:
     image: Image
+    """The data without any word, on a transparent ground."""
     title: str
     panels: tuple[Panel, ...]
 
 
 def read_chart(image: Image) -> Chart | None:
-    """Read the description in a picture's metadata, which may come from anyone; None if there is
-    none, or if it is not valid. Waits for Pillow: call on a thread."""
+    """Read the description in a picture's metadata, which may come from anyone.
+
+    Waits for Pillow: call on a thread.
+
+    Returns:
+        The chart; None if there is no description, or if it is not valid.
+    """
     text = image.info.get(METADATA_KEY)
     if not isinstance(text, str):
         return None
@@ -113,6 +133,7 @@ def read_chart(image: Image) -> Chart | None:
 
 
 def has_chart(image: Image) -> bool:
+    """Return whether a picture has a description, which may be invalid."""
     return METADATA_KEY in image.info
 
 
@@ -122,11 +143,19 @@ def _to_chart(source: dict[str, Any]) -> Chart | None:
     image = images.open(io.BytesIO(base64.b64decode(source["png"])), formats=("PNG",))
     if max(image.size) > MAX_SIDE_PIXELS:
         return None
-    unique = {json.dumps(panel["box"]): panel for panel in source["panels"]}
-    panels = tuple(_to_panel(panel) for panel in list(unique.values())[:MAX_PANELS])
-    if not panels:
+    # Axes that share a panel have it once each.
+    unique_panels = {json.dumps(panel["box"]): panel for panel in source["panels"]}
+    panels = tuple(_to_panel(panel) for panel in list(unique_panels.values())[:MAX_PANELS])
+    visible_panels = tuple(panel for panel in panels if _is_in_picture(panel, *image.size))
+    if not visible_panels:
         return None
-    return Chart(image.convert("RGBA"), _word(source["title"]), panels)
+    return Chart(image.convert("RGBA"), _word(source["title"]), visible_panels)
+
+
+def _is_in_picture(panel: Panel, width: int, height: int) -> bool:
+    is_beside = panel.right <= 0 or panel.left >= width
+    is_above_or_below = panel.bottom <= 0 or panel.top >= height
+    return not is_beside and not is_above_or_below
 
 
 def _word(text: object) -> str:
@@ -135,15 +164,12 @@ def _word(text: object) -> str:
 
 def _to_panel(source: dict[str, Any]) -> Panel:
     left, top, right, bottom = map(float, source["box"])
-    if not (-MAX_SIDE_PIXELS < left < right < MAX_SIDE_PIXELS and -MAX_SIDE_PIXELS < top < bottom):
-        raise ValueError("a panel without a size")
-
-    def ticks(name: str) -> tuple[Tick, ...]:
-        pairs = source[name][:MAX_TICKS]
-        return tuple(Tick(float(place), _word(text)) for place, text in pairs if 0 <= place <= 1)
+    for start, end in ((left, right), (top, bottom)):
+        if not -MAX_SIDE_PIXELS < start < end < 2 * MAX_SIDE_PIXELS:
+            raise ValueError("a panel without a size")
 
     legend = source["legend"][:MAX_LEGEND_ENTRIES]
-    notes = source["notes"][:MAX_NOTES]
+    notes = [_to_note(*values) for values in source["notes"][:MAX_NOTES]]
     return Panel(
         left=left,
         top=top,
@@ -155,18 +181,34 @@ def _to_panel(source: dict[str, Any]) -> Panel:
         x_label=_word(source["x_label"]),
         y_label=_word(source["y_label"]),
         y2_label=_word(source["y2_label"]),
-        x=ticks("x"),
-        y=ticks("y"),
-        y2=ticks("y2"),
+        x=_to_ticks(source["x"]),
+        y=_to_ticks(source["y"]),
+        y2=_to_ticks(source["y2"]),
         legend=tuple(LegendEntry(_word(label), str(colour)) for label, colour in legend),
-        notes=tuple(Note(float(x), float(y), _word(text), str(side)) for x, y, text, side in notes),
+        notes=tuple(note for note in notes if note is not None),
         grid_across=bool(source["grid"][0]),
         grid_down=bool(source["grid"][1]),
     )
 
 
+def _to_ticks(pairs: list[Any]) -> tuple[Tick, ...]:
+    return tuple(
+        Tick(float(place), _word(label)) for place, label in pairs[:MAX_TICKS] if 0 <= place <= 1
+    )
+
+
+def _to_note(across: Any, down: Any, text: Any, alignment: Any) -> Note | None:
+    """Return a note; None if it is far from its panel, or nowhere."""
+    is_near = abs(across) <= MAX_NOTE_DISTANCE and abs(down) <= MAX_NOTE_DISTANCE
+    if not is_near:
+        return None
+    return Note(float(across), float(down), _word(text), str(alignment))
+
+
 @dataclass
 class _Canvas:
+    """A grid of cells, each with a character of one column and its style."""
+
     columns: int
     rows: int
     ground: Style
@@ -176,14 +218,16 @@ class _Canvas:
         self.cells = [[(" ", self.ground)] * self.columns for _ in range(self.rows)]
 
     def write(self, x: int, y: int, text: str, style: Style) -> None:
-        """Write a text of one line, as far as it is on the canvas; below it stays the ground."""
+        """Write a text of one line, as far as it is on the canvas, on the ground that is there.
+        Characters of two columns leave them as they are."""
         if not 0 <= y < self.rows:
             return
+        row = self.cells[y]
         for character in text:
             width = cell_len(character)
             if width == 1 and 0 <= x < self.columns:
-                ground = self.cells[y][x][1].bgcolor
-                self.cells[y][x] = (character, style + Style(bgcolor=ground))
+                ground = row[x][1].bgcolor
+                row[x] = (character, style + Style(bgcolor=ground))
             x += width
 
     def strips(self) -> list[Strip]:
@@ -208,11 +252,28 @@ class _Area:
         return self.bottom - self.top
 
 
+class _Extent(NamedTuple):
+    """Where a panel begins and ends, as fractions of the figure."""
+
+    start: float
+    end: float
+
+
 def draw_chart(chart: Chart, columns: int, rows: int, palette: Palette) -> list[Strip]:
-    """Draw a chart that fills these cells, in the theme's colours. Call on a thread."""
+    """Draw a chart in the theme's colours. Call on a thread.
+
+    Args:
+        chart: From `read_chart`.
+        columns: Cells in a row.
+        rows: Rows of cells.
+        palette: The theme's styles.
+
+    Returns:
+        A strip for each row.
+    """
     canvas = _Canvas(columns, rows, palette.surface)
     top = 0
-    if chart.title and rows > 6:
+    if chart.title and rows >= MIN_ROWS_WITH_TITLE:
         _write_centred(canvas, _Area(0, 0, columns, 1), 0, chart.title, palette.text + BOLD)
         top = 1
     for panel, area in _slots(chart, _Area(0, top, columns, rows)):
@@ -226,53 +287,68 @@ def _write_centred(canvas: _Canvas, area: _Area, y: int, text: str, style: Style
 
 
 def _cut(text: str, width: int) -> str:
+    """Return a text that is at most so many cells wide."""
     if cell_len(text) <= width:
         return text
-    return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    if width <= 0:
+        return ""
+    return set_cell_size(text, width - 1) + "…"
 
 
 def _slots(chart: Chart, area: _Area) -> Iterator[tuple[Panel, _Area]]:
     """Divide the area between the panels, in the proportions of the figure."""
     width, height = chart.image.size
-    panels = chart.panels
-    across = _boundaries([(panel.left / width, panel.right / width) for panel in panels])
-    down = _boundaries([(panel.top / height, panel.bottom / height) for panel in panels])
-    for panel in panels:
-        left, right = _slot(across, panel.left / width, panel.right / width)
-        top, bottom = _slot(down, panel.top / height, panel.bottom / height)
+    extents_across = [_extent(panel.left / width, panel.right / width) for panel in chart.panels]
+    extents_down = [_extent(panel.top / height, panel.bottom / height) for panel in chart.panels]
+    columns = _boundaries(extents_across)
+    rows = _boundaries(extents_down)
+    for panel, across, down in zip(chart.panels, extents_across, extents_down, strict=True):
+        left, right = _slot(columns, across)
+        top, bottom = _slot(rows, down)
         yield (
             panel,
             _Area(
-                area.left + round(left * area.width) + (left > 0),
-                area.top + round(top * area.height),
-                area.left + round(right * area.width),
-                area.top + round(bottom * area.height),
+                # A column of cells separates neighbours.
+                left=area.left + round(left * area.width) + (left > 0),
+                top=area.top + round(top * area.height),
+                right=area.left + round(right * area.width),
+                bottom=area.top + round(bottom * area.height),
             ),
         )
 
 
-def _boundaries(spans: list[tuple[float, float]]) -> list[float]:
+def _extent(start: float, end: float) -> _Extent:
+    """Return the part of a panel's width or height that is inside the figure."""
+    return _Extent(max(0.0, start), min(1.0, end))
+
+
+def _boundaries(extents: list[_Extent]) -> list[float]:
     """Return where columns of panels begin and end, midway between the panels."""
     starts: list[float] = []
-    for start in sorted(start for start, _ in spans):
+    for start in sorted(extent.start for extent in extents):
         if not starts or start > starts[-1] + _SLOT_TOLERANCE:
             starts.append(start)
-    inner = []
+
+    inner_boundaries: list[float] = []
     for start in starts[1:]:
-        before = (end for other, end in spans if other < start - _SLOT_TOLERANCE)
-        ends = [end for end in before if end <= start + _SLOT_TOLERANCE]
+        earlier_ends = [extent.end for extent in extents if extent.start < start - _SLOT_TOLERANCE]
+        ends = [end for end in earlier_ends if end <= start + _SLOT_TOLERANCE]
         if ends:  # else a panel that begins earlier is beside it
-            inner.append((max(ends) + start) / 2)
-    return [0.0, *inner, 1.0]
+            inner_boundaries.append((max(ends) + start) / 2)
+    return [0.0, *inner_boundaries, 1.0]
 
 
-def _slot(boundaries: list[float], start: float, end: float) -> tuple[float, float]:
-    left = max(edge for edge in boundaries[:-1] if edge <= start + _SLOT_TOLERANCE)
-    right = min(edge for edge in boundaries if edge > left and edge >= end - _SLOT_TOLERANCE)
+def _slot(boundaries: list[float], extent: _Extent) -> tuple[float, float]:
+    """Return the boundaries around a panel."""
+    earlier = [edge for edge in boundaries[:-1] if edge <= extent.start + _SLOT_TOLERANCE]
+    left = max(earlier)
+    right = min(edge for edge in boundaries if edge > left and edge >= extent.end - _SLOT_TOLERANCE)
     return left, right
 
 
 class _PanelDrawing:
+    """Draws a panel into its area of the canvas."""
+
     def __init__(
         self, canvas: _Canvas, chart: Chart, panel: Panel, area: _Area, palette: Palette
     ) -> None:
@@ -284,83 +360,104 @@ class _PanelDrawing:
 
     def draw(self) -> None:
         panel = self._panel
-        if self._area.width < 4 or self._area.height < 2:
+        if not _has_space(self._area):
             return
-        head = self._write_head()
-        left, right = self._side_widths()
-        has_x_axis = bool(panel.has_axes and panel.x)
-        foot = 2 * has_x_axis + bool(panel.x_label)
+        head_lines = self._write_head()
+        left_width, right_width = self._side_widths()
+        has_x_axis = panel.has_axes and bool(panel.x)
+        foot_lines = 2 * has_x_axis + bool(panel.x_label)
         plot = _Area(
-            self._area.left + left,
-            self._area.top + head,
-            self._area.right - right,
-            self._area.bottom - foot,
+            self._area.left + left_width,
+            self._area.top + head_lines,
+            self._area.right - right_width,
+            self._area.bottom - foot_lines,
         )
-        if plot.height < 2 or plot.width < 4:
+        if not _has_space(plot):
             return
+
         if panel.is_colour_scale:
             right = min(plot.right, plot.left + COLOUR_SCALE_CELLS)
             plot = replace(plot, right=right)
         elif panel.keeps_aspect:
             plot = self._with_aspect(plot)
+
         self._draw_data(plot)
+        self._draw_grid(plot)
         self._write_notes(plot)
         if panel.has_axes:
             self._draw_axes(plot)
 
     def _write_head(self) -> int:
-        """Write the title, the label of the vertical axis, and the legend; return their lines."""
-        panel, area, palette = self._panel, self._area, self._palette
-        line = area.top
+        """Write the title, the labels of the vertical axes, and the legend; return their lines."""
+        panel = self._panel
+        area = self._area
+        y = area.top
         if panel.title:
-            _write_centred(self._canvas, area, line, panel.title, palette.text + BOLD)
-        labels = cell_len(panel.y_label) + cell_len(panel.y2_label)
-        if labels and panel.title:
-            free = (area.width - cell_len(panel.title)) // 2
-            line += max(cell_len(panel.y_label), cell_len(panel.y2_label)) + 1 > free
-        if labels:
-            y_label = _cut(panel.y_label, area.width)
-            self._canvas.write(area.left, line, y_label, palette.muted)
-            right = area.right - cell_len(panel.y2_label)
-            self._canvas.write(max(area.left, right), line, panel.y2_label, palette.muted)
-        line += bool(panel.title or labels)
-        return line - area.top + self._write_legend(line)
+            _write_centred(self._canvas, area, y, panel.title, self._palette.text + BOLD)
 
-    def _write_legend(self, line: int) -> int:
-        lines: list[list[LegendEntry]] = [[]]
-        used = 0
-        for entry in self._panel.legend:
-            width = cell_len(_KEY + entry.label + _BETWEEN_ENTRIES)
-            if lines[-1] and used + width > self._area.width:
-                lines.append([])
-                used = 0
-            lines[-1].append(entry)
-            used += width
-        visible = [entries for entries in lines if entries][:LEGEND_LINES]
-        for number, entries in enumerate(visible):
-            size = sum(cell_len(_KEY + entry.label + _BETWEEN_ENTRIES) for entry in entries)
-            x = self._area.left + max(0, (self._area.width - size) // 2)
+        has_labels = bool(panel.y_label or panel.y2_label)
+        if has_labels:
+            # The labels stand beside the title if it leaves enough space.
+            widest = max(cell_len(panel.y_label), cell_len(panel.y2_label))
+            free_width = (area.width - cell_len(panel.title)) // 2
+            if panel.title and widest + 1 > free_width:
+                y += 1
+            muted = self._palette.muted
+            self._canvas.write(area.left, y, _cut(panel.y_label, area.width), muted)
+            y2_label = _cut(panel.y2_label, area.width)
+            self._canvas.write(area.right - cell_len(y2_label), y, y2_label, muted)
+
+        if panel.title or has_labels:
+            y += 1
+        return y - area.top + self._write_legend(y)
+
+    def _write_legend(self, top: int) -> int:
+        """Write the legend in centred lines; return how many there are."""
+        lines = self._legend_lines()[:MAX_LEGEND_LINES]
+        for y, entries in enumerate(lines, top):
+            line_width = sum(map(_entry_width, entries))
+            x = self._area.left + max(0, (self._area.width - line_width) // 2)
             for entry in entries:
-                self._canvas.write(x, line + number, _KEY, _ink(entry.colour))
-                x += len(_KEY)
-                label = _cut(entry.label, self._area.right - x)
-                self._canvas.write(x, line + number, label, self._palette.text)
-                x += cell_len(entry.label + _BETWEEN_ENTRIES)
-        return len(visible)
+                label_start = x + len(_KEY)
+                label = _cut(entry.label, self._area.right - label_start)
+                self._canvas.write(x, y, _KEY, _key_style(entry.colour))
+                self._canvas.write(label_start, y, label, self._palette.text)
+                x += _entry_width(entry)
+        return len(lines)
+
+    def _legend_lines(self) -> list[list[LegendEntry]]:
+        """Return the entries of each line, as many as fit."""
+        lines: list[list[LegendEntry]] = []
+        line_width = 0
+        for entry in self._panel.legend:
+            width = _entry_width(entry)
+            if not lines or line_width + width > self._area.width:
+                lines.append([])
+                line_width = 0
+            lines[-1].append(entry)
+            line_width += width
+        return lines
 
     def _side_widths(self) -> tuple[int, int]:
         """Return the widths of the tick labels with their axis, on the left and on the right."""
         if not self._panel.has_axes:
             return 0, 0
-        widest = min(MAX_LABEL_CELLS, self._area.width // 3)
-        widths = []
-        for ticks in (self._panel.y, self._panel.y2):
-            longest = max((cell_len(tick.label) for tick in ticks), default=-1)
-            widths.append(min(longest, widest) + 1)
-        left, right = widths
-        return left if left or self._panel.is_colour_scale else 1, right
+        left_width = self._labels_width(self._panel.y)
+        if not self._panel.is_colour_scale:
+            left_width = max(1, left_width)  # for the axis itself
+        return left_width, self._labels_width(self._panel.y2)
+
+    def _labels_width(self, ticks: Sequence[Tick]) -> int:
+        """Return the width of labels with the axis beside them; 0 without labels."""
+        if not ticks:
+            return 0
+        max_width = min(MAX_LABEL_CELLS, self._area.width // 3)
+        longest = max(cell_len(tick.label) for tick in ticks)
+        return min(longest, max_width) + 1
 
     def _with_aspect(self, plot: _Area) -> _Area:
+        """Return the part of the area that has the panel's proportions; a cell is twice as high as
+        wide."""
         panel = self._panel
         aspect = 2 * (panel.right - panel.left) / (panel.bottom - panel.top)
         width = min(plot.width, round(plot.height * aspect))
@@ -370,83 +467,103 @@ class _PanelDrawing:
     def _draw_data(self, plot: _Area) -> None:
         from PIL import Image as images
 
-        panel = self._panel
-        size = 2 * plot.width, 2 * plot.height
-        box = panel.left, panel.top, panel.right, panel.bottom
-        pixels = self._chart.image.resize(size, images.Resampling.BOX, _inside(box, self._chart))
-        ground = images.new("RGBA", size, _triplet(self._canvas.ground.bgcolor))
+        size = (2 * plot.width, 2 * plot.height)
+        ground_rgb = _to_rgb(self._canvas.ground.bgcolor)
+        box = self._box_in_picture()
+        pixels = self._chart.image.resize(size, images.Resampling.BOX, box)
         pixels.putalpha(pixels.getchannel("A").point(_ALPHA_CURVE))
+        ground = images.new("RGBA", size, ground_rgb)
         colours = images.alpha_composite(ground, pixels).convert("RGB").tobytes()
-        empty = one_colour_cell(Color.from_rgb(*_triplet(self._canvas.ground.bgcolor)))
+
+        # Cells without data become spaces, in which the grid can be drawn.
+        empty_cell = one_colour_cell(Color.from_rgb(*ground_rgb))
         space = (" ", self._canvas.ground)
         for y, row in enumerate(fit_blocks(colours, plot.width, plot.height), plot.top):
-            cells = [space if cell == empty else cell for cell in row]
+            cells = [space if cell == empty_cell else cell for cell in row]
             self._canvas.cells[y][plot.left : plot.right] = cells
+
+    def _box_in_picture(self) -> tuple[float, float, float, float]:
+        """Return the edges of the part of the panel that is inside the picture, in pixels."""
+        panel = self._panel
+        width, height = self._chart.image.size
+        return (
+            max(0.0, panel.left),
+            max(0.0, panel.top),
+            min(float(width), panel.right),
+            min(float(height), panel.bottom),
+        )
+
+    def _draw_grid(self, plot: _Area) -> None:
+        panel = self._panel
         if panel.grid_across:
             for tick in panel.x:
-                self._draw_grid([(_column(tick, plot), y) for y in range(plot.top, plot.bottom)])
+                x = _column(tick, plot)
+                self._write_dots([(x, y) for y in range(plot.top, plot.bottom)])
         if panel.grid_down:
             for tick in panel.y or panel.y2:
-                self._draw_grid([(x, _line(tick, plot)) for x in range(plot.left, plot.right, 2)])
+                y = _line(tick, plot)
+                self._write_dots([(x, y) for x in range(plot.left, plot.right, 2)])
 
-    def _draw_grid(self, places: list[tuple[int, int]]) -> None:
-        """Draw dots where there is no data."""
-        for x, y in places:
+    def _write_dots(self, positions: list[tuple[int, int]]) -> None:
+        """Write dots where there is no data."""
+        for x, y in positions:
             if self._canvas.cells[y][x] == (" ", self._canvas.ground):
                 self._canvas.write(x, y, "·", self._palette.muted)
 
     def _write_notes(self, plot: _Area) -> None:
         for note in self._panel.notes:
             x = plot.left + round(note.across * plot.width)
-            shift = {"center": cell_len(note.text) // 2, "right": cell_len(note.text)}
-            x -= shift.get(note.alignment, 0)
+            if note.alignment == "right":
+                x -= cell_len(note.text)
+            elif note.alignment == "center":
+                x -= cell_len(note.text) // 2
             y = plot.top + min(plot.height - 1, int(note.down * plot.height))
             if self._area.top <= y and self._area.left <= x:
                 text = _cut(note.text, self._area.right - x)
                 self._canvas.write(x, y, text, self._palette.text + BOLD)
 
     def _draw_axes(self, plot: _Area) -> None:
-        line = self._palette.muted
+        muted = self._palette.muted
         panel = self._panel
-        draws_left = not panel.is_colour_scale
-        if draws_left and plot.left > self._area.left:
+        has_left_axis = not panel.is_colour_scale
+        if has_left_axis and plot.left > self._area.left:
             for y in range(plot.top, plot.bottom):
-                self._canvas.write(plot.left - 1, y, "│", line)
-        self._write_side_labels(plot, panel.y, is_left=True)
-        self._write_side_labels(plot, panel.y2, is_left=False)
+                self._canvas.write(plot.left - 1, y, "│", muted)
+        self._write_left_labels(plot)
+        self._write_right_labels(plot)
+
         if panel.x:
-            corner = "└" if draws_left else "─"
-            self._canvas.write(plot.left - 1, plot.bottom, corner + "─" * plot.width, line)
+            corner = "└" if has_left_axis else "─"
+            self._canvas.write(plot.left - 1, plot.bottom, corner + "─" * plot.width, muted)
             self._write_bottom_labels(plot)
         if panel.x_label:
-            y = min(self._canvas.rows - 1, plot.bottom + 2 * bool(panel.x))
-            _write_centred(
-                self._canvas, _Area(plot.left, y, plot.right, y + 1), y, panel.x_label, line
-            )
+            below_axis = plot.bottom + (2 if panel.x else 0)
+            y = min(self._canvas.rows - 1, below_axis)
+            _write_centred(self._canvas, plot, y, panel.x_label, muted)
 
-    def _write_side_labels(self, plot: _Area, ticks: Sequence[Tick], *, is_left: bool) -> None:
-        taken: set[int] = set()
-        for tick in ticks:
-            y = _line(tick, plot)
-            if y in taken:
-                continue
-            taken.add(y)
-            if is_left:
-                label = _cut(tick.label, plot.left - 1 - self._area.left)
-                self._canvas.write(plot.left - 1, y, "┤", self._palette.muted)
-                self._canvas.write(plot.left - 1 - cell_len(label), y, label, self._palette.muted)
-            else:
-                label = _cut(tick.label, self._area.right - plot.right - 1)
-                self._canvas.write(plot.right + 1, y, label, self._palette.muted)
+    def _write_left_labels(self, plot: _Area) -> None:
+        axis_x = plot.left - 1
+        for y, tick in _one_tick_a_line(self._panel.y, plot).items():
+            label = _cut(tick.label, axis_x - self._area.left)
+            self._canvas.write(axis_x, y, "┤", self._palette.muted)
+            self._canvas.write(axis_x - cell_len(label), y, label, self._palette.muted)
+
+    def _write_right_labels(self, plot: _Area) -> None:
+        start = plot.right + 1
+        for y, tick in _one_tick_a_line(self._panel.y2, plot).items():
+            label = _cut(tick.label, self._area.right - start)
+            self._canvas.write(start, y, label, self._palette.muted)
 
     def _write_bottom_labels(self, plot: _Area) -> None:
+        """Write the labels that do not overlap the one before them."""
         ticks = sorted(self._panel.x, key=lambda tick: tick.place)
-        positions = [_column(tick, plot) for tick in ticks]
-        gaps = [after - before for before, after in pairwise(positions)]
-        widest = max(4, min(gaps, default=plot.width) - 1)
+        columns = [_column(tick, plot) for tick in ticks]
+        distances = [after - before for before, after in pairwise(columns)]
+        max_width = max(4, min(distances, default=plot.width) - 1)
         free_from = self._area.left
-        for tick, x in zip(ticks, positions, strict=True):
-            label = tick.label if _is_number(tick.label) else _cut(tick.label, widest)
+        for tick, x in zip(ticks, columns, strict=True):
+            # A number that is cut would be another number.
+            label = tick.label if _is_number(tick.label) else _cut(tick.label, max_width)
             start = max(self._area.left, x - cell_len(label) // 2)
             start = min(start, self._area.right - cell_len(label))
             if start < free_from:
@@ -454,6 +571,22 @@ class _PanelDrawing:
             self._canvas.write(x, plot.bottom, "┴", self._palette.muted)
             self._canvas.write(start, plot.bottom + 1, label, self._palette.muted)
             free_from = start + cell_len(label) + 1
+
+
+def _has_space(area: _Area) -> bool:
+    return area.width >= MIN_PANEL_CELLS and area.height >= MIN_PANEL_ROWS
+
+
+def _entry_width(entry: LegendEntry) -> int:
+    return cell_len(_KEY + entry.label + _BETWEEN_ENTRIES)
+
+
+def _one_tick_a_line(ticks: Sequence[Tick], plot: _Area) -> dict[int, Tick]:
+    """Return the first tick of each line."""
+    tick_by_line: dict[int, Tick] = {}
+    for tick in ticks:
+        tick_by_line.setdefault(_line(tick, plot), tick)
+    return tick_by_line
 
 
 def _column(tick: Tick, plot: _Area) -> int:
@@ -468,21 +601,15 @@ def _is_number(text: str) -> bool:
     return any(character.isdigit() for character in text) and not text[:1].isalpha()
 
 
-def _inside(
-    box: tuple[float, float, float, float], chart: Chart
-) -> tuple[float, float, float, float]:
-    width, height = chart.image.size
-    left, top, right, bottom = box
-    return max(0.0, left), max(0.0, top), min(float(width), right), min(float(height), bottom)
-
-
-def _ink(colour: str) -> Style:
+def _key_style(colour: str) -> Style:
     try:
         return Style(color=Color.parse(colour))
-    except Exception:  # the description comes from the kernel
+    except (ColorParseError, ValueError):  # the description comes from the kernel
         return Style.null()
 
 
-def _triplet(colour: Color | None) -> Rgb:
-    red, green, blue = (18, 22, 42) if colour is None else colour.get_truecolor()
+def _to_rgb(colour: Color | None) -> Rgb:
+    if colour is None:
+        return DEFAULT_GROUND
+    red, green, blue = colour.get_truecolor()
     return red, green, blue

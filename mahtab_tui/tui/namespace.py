@@ -78,11 +78,18 @@ class VariableRow(NamedTuple):
 
 
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
-    type, summary = plain(change.type or ""), add_separators(plain(change.summary or ""))
-    what, kind = change.change, change.kind or "data"
-    size = f"{change.size / 1_000_000:,.1f} MB" if change.size else ""
-    uncertain = what == "perhaps"
-    return VariableRow(change.name, type, summary, kind, what, record, number, uncertain, size)
+    """Return the row of a changed variable. number: counts the changes."""
+    return VariableRow(
+        name=change.name,
+        type=plain(change.type or ""),
+        summary=add_separators(plain(change.summary or "")),
+        kind=change.kind or "data",
+        change=change.change,
+        record=record,
+        number=number,
+        uncertain=change.change == "perhaps",
+        size=f"{change.size / BYTES_OF_A_MEGABYTE:,.1f} MB" if change.size else "",
+    )
 
 
 Sort = Literal["recency", "name", "type"]
@@ -94,15 +101,24 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
 
 PRIVATE = "⊘"
 
+BYTES_OF_A_MEGABYTE = 1_000_000
 _MEASURED_ROWS = 200
-_NAME, _TYPE, _LEAST = 20, 14, 15
+"""Rows whose texts decide how wide the columns are."""
+_MAX_NAME_CELLS = 20
+_MIN_NAME_CELLS = 8
+_CELLS_BESIDE_NAME = 15
+"""Cells that names leave to the other columns, unless they are very short."""
+_MAX_TYPE_CELLS = 14
 _SHORTEST_VALUE = 9
-"""Columns to which values are cut before the types are left out."""
-_VALUE, _FIELDS = 24, 16
-"""Columns up to which values take precedence over types."""
+"""Cells to which values are cut before the types are left out."""
+_MAX_VALUE_CELLS = 24
+_MAX_FIELDS_CELLS = 16
+"""Cells up to which values, and fields of objects, take precedence over types."""
 
 
 class Columns(NamedTuple):
+    """Widths in cells; 0 for a column that is left out. The names are the titles."""
+
     name: int
     value: int
     size: int
@@ -111,22 +127,41 @@ class Columns(NamedTuple):
 
     @classmethod
     def fit(cls, rows: Sequence[VariableRow], width: int, marks: int) -> Columns:
-        """Compute the widths. marks: columns before the names."""
-        seen = rows[:_MEASURED_ROWS]
-        room = max(20, width - 5)
-        by = max([2, *(cell_len(row.by) for row in seen)])
-        longest = max([4, *(marks + cell_len(row.label) for row in seen)])
-        name = min(longest, _NAME + marks, max(8, room - _LEAST))
-        limits = ((row.value, _FIELDS if row.has_fields else _VALUE) for row in seen)
-        value = max([5, *(min(cell_len(text), limit) for text, limit in limits)])
-        kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
-        if room - name - by - kind < min(value, _SHORTEST_VALUE):
-            kind, room = 0, room + 1
-        size = max((cell_len(row.size) for row in seen), default=0)
-        if room - name - by - kind - size - 1 < value:
+        """Compute the widths.
+
+        Args:
+            rows: The variables that are shown.
+            width: Cells of a line.
+            marks: Cells before the names.
+        """
+        measured_rows = rows[:_MEASURED_ROWS]
+        available = max(20, width - 5)  # without the spaces between the columns
+        by = max([len("by"), *(cell_len(row.by) for row in measured_rows)])
+        longest_name = max([len("name"), *(marks + cell_len(row.label) for row in measured_rows)])
+        max_name = max(_MIN_NAME_CELLS, available - _CELLS_BESIDE_NAME)
+        name = min(longest_name, _MAX_NAME_CELLS + marks, max_name)
+        available -= name + by
+
+        wanted_value = max([len("value"), *map(_wanted_value_cells, measured_rows)])
+        longest_type = max([len("type"), *(cell_len(row.type) for row in measured_rows)])
+        type_ = min(longest_type, _MAX_TYPE_CELLS)
+        if available - type_ < min(wanted_value, _SHORTEST_VALUE):
+            type_ = 0
+            available += 1
+        available -= type_
+
+        # Sizes stand only where they cut no value.
+        size = max((cell_len(row.size) for row in measured_rows), default=0)
+        if available - size - 1 < wanted_value:
             size = 0
-        left = room - name - kind - by - (size + 1 if size else 0)
-        return cls(name, max(4, left), size, kind, by)
+        if size:
+            available -= size + 1
+        return cls(name, max(4, available), size, type_, by)
+
+
+def _wanted_value_cells(row: VariableRow) -> int:
+    max_cells = _MAX_FIELDS_CELLS if row.has_fields else _MAX_VALUE_CELLS
+    return min(cell_len(row.value), max_cells)
 
 
 class VariableRows:
@@ -166,11 +201,12 @@ class VariableRows:
         if record.fresh:
             self._rows.clear()
         for change in record.changes:
-            name, row = change.name, to_row(record, change, self._number + 1)
+            name = change.name
+            row = to_row(record, change, self._number + 1)
             if row.change == "deleted":
                 self._rows.pop(name, None)
-            elif row.uncertain and (known := self._rows.get(name)) is not None:
-                self._rows[name] = known._replace(
+            elif row.uncertain and (old_row := self._rows.get(name)) is not None:
+                self._rows[name] = old_row._replace(
                     type=row.type, summary=row.summary, uncertain=True
                 )
             else:
@@ -220,7 +256,8 @@ class VariableRows:
 
     def __getitem__(self, index: int) -> Row:
         assert self._layout is not None
-        palette, columns = self._layout[1], self._columns
+        palette = self._layout[1]
+        columns = self._columns
         if not self.shown:
             return Row([(self._sentence[index], palette.muted)])
         row = self.shown[index]
@@ -234,7 +271,8 @@ class VariableRows:
             spans.append((f"{row.size:>{columns.size}} ", palette.muted))
         if columns.type:
             spans.append((fit_text(row.type, columns.type) + " ", palette.muted))
-        by, is_user = fit_text(row.by, columns.by), row.record.party == "you"
+        by = fit_text(row.by, columns.by)
+        is_user = row.record.party == "you"
         style = palette.muted
         if row.record.cell or is_user:  # else of an earlier kernel
             style = palette.author_style(is_user, row.record.guest)
@@ -281,10 +319,11 @@ class VariableRows:
 
 
 PREVIEW_WIDTH = 140
-"""Width of the screen from which the free part of the pane previews a variable."""
+"""Width of the screen, in cells, from which the free part of the pane previews a variable."""
 _PREVIEW_LINES = 5
-"""Fewest free lines for a preview."""
-_PREVIEW_COLUMN, _PREVIEW_TEXT = 16, 4_000
+"""Free lines from which there is a preview."""
+_PREVIEW_COLUMN = 16
+_PREVIEW_TEXT = 4_000
 _PAUSE = 0.1
 
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
@@ -334,7 +373,8 @@ class NamespacePane(RowsView, can_focus=True):
         if self.app.size.width < PREVIEW_WIDTH or height < _PREVIEW_LINES:
             self._show_preview(("", []))
         elif (row := self._row_at_cursor) is not None:
-            name, width = row.name, self.width - 2
+            name = row.name
+            width = self.width - 2
             self._fetcher.ask(
                 "preview",
                 lambda: (name, read_preview(port.session.open_inspector(), name, height, width)),
@@ -349,13 +389,14 @@ class NamespacePane(RowsView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         line = y - self.head - len(self.variables) - 1
-        row, (name, lines) = self._row_at_cursor, self._preview
+        row = self._row_at_cursor
+        name, lines = self._preview
         if line < 0 or self._laid_out is None or row is None or row.name != name:
             return super().render_line(y)
         muted = self._laid_out[1].muted
-        shown = [(row.label, muted + BOLD), *((text, muted) for text in lines)]
+        preview = [(row.label, muted + BOLD), *((text, muted) for text in lines)]
         base = self.visual_style.rich_style
-        return plain_strip(Row(shown[line : line + 1]), self.margin, self.width, base)
+        return plain_strip(Row(preview[line : line + 1]), self.margin, self.width, base)
 
     def head_row(self, y: int) -> Row:
         rows = self.variables
@@ -503,17 +544,18 @@ def read_preview(inspector: InspectorClient, name: str, height: int, width: int)
             page = inspector.rows(opened.path, 0, height - 1, columns, TableArrangement())
             lines = [""] * height
             for heading, cells in zip(headings, page.cells, strict=False):
-                texts = [one_line("–" if each is None else each) for each in (heading.name, *cells)]
-                room = min(max(map(cell_len, texts)), _PREVIEW_COLUMN)
-                shown = (fit_text(text, room) for text in texts)
+                column = (heading.name, *cells)
+                texts = [one_line("–" if cell is None else cell) for cell in column]
+                column_width = min(max(map(cell_len, texts)), _PREVIEW_COLUMN)
+                texts = [fit_text(text, column_width) for text in texts]
                 if heading.right:
-                    shown = (text.rstrip().rjust(len(text)) for text in shown)
-                lines = [f"{line}{text}  " for line, text in zip(lines, shown, strict=False)]
+                    texts = [text.rstrip().rjust(len(text)) for text in texts]
+                lines = [f"{line}{text}  " for line, text in zip(lines, texts, strict=False)]
         elif view == "text":
             lines = inspector.text(opened.path, 0, _PREVIEW_TEXT).text.splitlines()[:height]
         else:
             children = inspector.children(opened.path, 0, height)[1]
-            lines = [f"{each.label}  {each.summary or each.type}" for each in children]
+            lines = [f"{child.label}  {child.summary or child.type}" for child in children]
     finally:
         inspector.close()
     return [fit_text(one_line(line), width) for line in lines]

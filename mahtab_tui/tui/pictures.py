@@ -72,17 +72,17 @@ class Picture:
         return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
 
     def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Scale the picture to these pixels; the cells of a figure have other proportions, so that
-        some of them stay empty. Raises Pillow's errors."""
+        """Scale the picture to these pixels. The cells of a figure have other proportions than its
+        pixels, which then leave some empty. Raises Pillow's errors."""
         from PIL import Image
 
         if self.chart_palette is None:
             return self.scaled(width, height, resampling)
-        size = self.pixels().size
-        scale = min(width / size[0], height / size[1])
-        image = self.scaled(
-            max(1, round(size[0] * scale)), max(1, round(size[1] * scale)), resampling
-        )
+        picture_width, picture_height = self.pixels().size
+        scale = min(width / picture_width, height / picture_height)
+        scaled_width = max(1, round(picture_width * scale))
+        scaled_height = max(1, round(picture_height * scale))
+        image = self.scaled(scaled_width, scaled_height, resampling)
         ground = self.chart_palette.surface.bgcolor
         colour = "black" if ground is None else ground.get_truecolor().hex
         canvas = Image.new("RGB", (width, height), colour)
@@ -112,17 +112,17 @@ class PictureWidget:
 
 def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the parts that are seen whole, except in the last line, where Sixel may scroll."""
-    before: list[Region] = []
+    regions_in_front: list[Region] = []
     # From the front to the back.
     for widget, (region, clip) in screen._compositor.visible_widgets.items():
-        seen = region.intersection(clip)
+        visible_region = region.intersection(clip)
         for part in widget.pictures() if isinstance(widget, PictureWidget) else ():
-            placed = part._replace(x=part.x + region.x, y=part.y + region.y)
-            area = placed.region
-            is_whole = seen.contains_region(area) and area.bottom < screen.size.height
-            if is_whole and not any(each.overlaps(area) for each in before):
-                yield placed
-        before.append(seen)
+            part_on_screen = part._replace(x=part.x + region.x, y=part.y + region.y)
+            area = part_on_screen.region
+            is_whole = visible_region.contains_region(area) and area.bottom < screen.size.height
+            if is_whole and not any(front.overlaps(area) for front in regions_in_front):
+                yield part_on_screen
+        regions_in_front.append(visible_region)
 
 
 PAUSE = 0.001
@@ -130,7 +130,8 @@ PAUSE = 0.001
 
 
 def draw_blocks(picture: Picture) -> list[Strip]:
-    """Draw a picture in cells; a figure with its words. Call on a thread. Raises Pillow's errors."""
+    """Draw a picture in cells, or a figure with its words. Call on a thread. Raises Pillow's
+    errors."""
     from PIL.Image import Resampling
 
     if picture.chart_palette is not None:
@@ -139,9 +140,8 @@ def draw_blocks(picture: Picture) -> list[Strip]:
         chart = read_chart(picture.pixels())
         if chart is not None:
             return draw_chart(chart, picture.columns, picture.rows, picture.chart_palette)
-    size = 2 * picture.columns, 2 * picture.rows
+    image = picture.fitted(2 * picture.columns, 2 * picture.rows, Resampling.BOX)
     strips = []
-    image = picture.fitted(*size, Resampling.BOX)
     for cells in fit_blocks(image.tobytes(), picture.columns, picture.rows):
         strips.append(Strip(merge_cells(cells), picture.columns))
         time.sleep(PAUSE)
@@ -214,7 +214,8 @@ def encode_kitty(image: Image, number: int) -> str:
 
 
 def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
-    picture, (across, down) = part.picture, cell
+    picture = part.picture
+    across, down = cell
     pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
 
@@ -278,7 +279,8 @@ class Overlay:
     def prepare_update(self, wanted: list[PicturePart], update: RenderableType) -> None:
         if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
             return
-        before, was_wanted = len(self._drawn), self._wanted
+        before = len(self._drawn)
+        was_wanted = self._wanted
         self._wanted = wanted
         self._check_graphics(terminal)
         for part in list(self._drawn):
@@ -306,18 +308,21 @@ class Overlay:
                 self._drawn[part] = self._send(terminal, self._graphics, part, ready)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
-        protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
+        protocol = terminal.graphics
+        cell = terminal.cell_size
+        answers = terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
             graphics = _Graphics(protocol, cell, answers.colours, self._app.size, terminal.stops)
-        if graphics != self._graphics:
-            for key in list(self._ready):
-                self._forget(terminal, key)
-            self._drawn.clear()
-            self._graphics = graphics
-            for widget in self._app.screen._compositor.visible_widgets:
-                if isinstance(widget, PictureWidget):
-                    self._app.call_later(widget.fit_pictures)
+        if graphics == self._graphics:
+            return
+        for key in list(self._ready):
+            self._forget(terminal, key)
+        self._drawn.clear()
+        self._graphics = graphics
+        for widget in self._app.screen._compositor.visible_widgets:
+            if isinstance(widget, PictureWidget):
+                self._app.call_later(widget.fit_pictures)
 
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""
@@ -328,13 +333,15 @@ class Overlay:
         if self._encoding:
             return
         self._encoding = True
-        key, number = self._key(part), next(self._numbers)
+        key = self._key(part)
+        number = next(self._numbers)
 
         def encode() -> None:
             try:
                 ready, data = _encode_part(part, graphics, number)
             except Exception:
-                ready, data = _EncodedPicture(), ""
+                ready = _EncodedPicture()
+                data = ""
             self._app.call_later(self._add_encoded, graphics, key, ready, data)
 
         threading.Thread(target=encode, name="graphics", daemon=True).start()
@@ -364,7 +371,8 @@ class Overlay:
         part: PicturePart,
         ready: _EncodedPicture,
     ) -> str:
-        data, removal = ready.sixel, ""
+        data = ready.sixel
+        removal = ""
         if ready.number:
             placement = next(self._numbers)
             data = kitty_draw(ready.number, placement, part, graphics.cell)
@@ -388,7 +396,8 @@ def _encode_part(
 ) -> tuple[_EncodedPicture, str]:
     from PIL.Image import Resampling
 
-    picture, (across, down) = part.picture, graphics.cell
+    picture = part.picture
+    across, down = graphics.cell
     image = picture.fitted(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
     if graphics.protocol == "kitty":
         return _EncodedPicture(number=number), encode_kitty(image, number)

@@ -22,38 +22,55 @@ ROW_PIXELS = 16
 DOTS_PER_INCH = 86
 """The dpi at which a line of text is as high as a cell."""
 MIN_LINE_PIXELS = 5.0
-NEUTRAL_COLOUR = (0.55, 0.58, 0.65)
+NEUTRAL_RGB = (0.55, 0.58, 0.65)
 """Replaces black and white lines, which cannot be seen in a dark or in a light theme."""
+BLACK_BELOW = 0.15
+WHITE_ABOVE = 0.9
+"""Brightness of a colour's channels, from 0 to 1."""
 
 MAX_CHART_CHARS = 150_000
 MAX_COLUMNS = 100
 MAX_ROWS = 24
+MIN_COLUMNS = 30
 MIN_ROWS = 12
+DEFAULT_COLUMNS = 80
+DEFAULT_ROWS = 24
+ROWS_BESIDE_PICTURE = 2
+"""Rows of the pane that the picture leaves free."""
 MAX_PANELS = 16
 MAX_TICKS = 40
 MAX_LEGEND_ENTRIES = 20
 MAX_NOTES = 80
 MAX_WORD_CHARS = 80
+MAX_WORD_DISTANCE = 10
+"""Widths or heights of its panel up to which a word may be away from it."""
+EDGE_TOLERANCE_PIXELS = 2.0
+"""Pixels by which axes that are inside others may stand out."""
+SCALES = (1.0, 0.5)
+"""Scales of the picture; the second if the description is too long."""
 
 Panel = Any
 """A dict that becomes JSON."""
+WordPlacer = Callable[[Any, str], None]
+"""Adds an artist's text to a panel."""
 
-_MATH = re.compile(r"\\[a-zA-Z]+|[{}$]")
+_TEX_MARKUP = re.compile(r"\\[a-zA-Z]+|[{}$]")
 
 
 def chart_metadata(figure: Any) -> dict[str, str]:
     """Return the metadata of the figure's PNG; empty if it cannot be described."""
     try:
-        for scale in (1.0, 0.5):
-            text = _describe(figure, scale)
-            if len(text) <= MAX_CHART_CHARS:
-                return {METADATA_KEY: text}
+        for scale in SCALES:
+            description = _describe(figure, scale)
+            if len(description) <= MAX_CHART_CHARS:
+                return {METADATA_KEY: description}
     except Exception:  # raised by matplotlib or by the artists of the user
         pass
     return {}
 
 
 def _describe(figure: Any, scale: float) -> str:
+    """Return the description as JSON."""
     columns, rows = _grid()
     width = int(columns * COLUMN_PIXELS * scale)
     height = int(rows * ROW_PIXELS * scale)
@@ -73,39 +90,53 @@ def _describe(figure: Any, scale: float) -> str:
 
 
 def _grid() -> tuple[int, int]:
-    """Return columns and rows of the pane that the picture may fill."""
-    columns, lines = os.environ.get("COLUMNS", ""), os.environ.get("LINES", "")
-    width = int(columns) if columns.isdecimal() else 80
-    height = int(lines) if lines.isdecimal() else 24
-    return max(30, min(width, MAX_COLUMNS)), max(MIN_ROWS, min(height - 2, MAX_ROWS))
+    """Return how many columns and rows of the pane the picture may fill."""
+    columns = _number_in_environment("COLUMNS", DEFAULT_COLUMNS)
+    rows = _number_in_environment("LINES", DEFAULT_ROWS) - ROWS_BESIDE_PICTURE
+    return max(MIN_COLUMNS, min(columns, MAX_COLUMNS)), max(MIN_ROWS, min(rows, MAX_ROWS))
+
+
+def _number_in_environment(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else default
 
 
 @contextmanager
 def _resized(figure: Any, width: int, height: int, dpi: float) -> Iterator[None]:
     """Give a figure another size, and hide what the screen draws itself or leaves out."""
-    with ExitStack() as restored:
-        size = tuple(figure.get_size_inches())
-        restored.callback(figure.set_size_inches, *size, forward=False)
+    with ExitStack() as on_exit:
+        size_inches = tuple(figure.get_size_inches())
+        on_exit.callback(figure.set_size_inches, *size_inches, forward=False)
         figure.set_size_inches(width / dpi, height / dpi, forward=False)
-        restored.callback(figure._set_dpi, figure.dpi, forward=False)
+
+        on_exit.callback(figure._set_dpi, figure.dpi, forward=False)
         figure._set_dpi(dpi, forward=False)
+
+        # The layout was made for the figure's own size.
         engine = figure.get_layout_engine()
         if engine is not None:
-            restored.callback(figure.set_layout_engine, engine)
+            on_exit.callback(figure.set_layout_engine, engine)
             figure.set_layout_engine("none")
-        hidden = [figure.patch, *figure.legends]
-        for axes in figure.axes:
-            hidden += [axes.patch, *axes.spines.values(), axes.get_legend()]
-            colorbar = getattr(axes, "_colorbar", None)
-            hidden.append(getattr(colorbar, "outline", None))
-        for artist in hidden:
-            if artist is not None:
-                restored.callback(artist.set_visible, artist.get_visible())
-                artist.set_visible(False)
+
+        for artist in _artists_to_hide(figure):
+            on_exit.callback(artist.set_visible, artist.get_visible())
+            artist.set_visible(False)
         yield
 
 
+def _artists_to_hide(figure: Any) -> list[Any]:
+    """Return the backgrounds, frames and legends."""
+    artists = [figure.patch, *figure.legends]
+    for axes in figure.axes:
+        artists += [axes.patch, *axes.spines.values(), axes.get_legend()]
+        colorbar = getattr(axes, "_colorbar", None)
+        artists.append(getattr(colorbar, "outline", None))
+    return [artist for artist in artists if artist is not None]
+
+
 def _wordless_renderer(width: int, height: int, dpi: float) -> Any:
+    """Return a renderer whose class is made here, because its base exists only once matplotlib is
+    loaded."""
     agg: Any = sys.modules["matplotlib.backends.backend_agg"]
 
     class WordlessRenderer(agg.RendererAgg):  # type: ignore[misc]
@@ -114,6 +145,7 @@ def _wordless_renderer(width: int, height: int, dpi: float) -> Any:
         def __init__(self) -> None:
             super().__init__(width, height, dpi)
             self.words: list[tuple[Any, str]] = []
+            """Artists with their texts, in the order of drawing."""
             self._groups: list[str] = []
 
         def open_group(self, name: str, gid: Any = None) -> None:
@@ -139,18 +171,25 @@ def _wordless_renderer(width: int, height: int, dpi: float) -> Any:
         def draw_path(self, gc: Any, path: Any, transform: Any, face: Any = None) -> None:
             if "matplotlib.axis" in self._groups:  # a line of the grid
                 return
-            changed = self.new_gc()
-            changed.copy_properties(gc)
+            context = self.new_gc()
+            context.copy_properties(gc)
             if face is None:
-                changed.set_linewidth(max(gc.get_linewidth(), MIN_LINE_PIXELS))
-                if max(gc.get_rgb()[:3]) < 0.15 or min(gc.get_rgb()[:3]) > 0.9:
-                    changed.set_foreground(NEUTRAL_COLOUR)
-            super().draw_path(changed, path, transform, face)
-            changed.restore()
+                context.set_linewidth(max(gc.get_linewidth(), MIN_LINE_PIXELS))
+                context.set_foreground(_visible_rgb(gc.get_rgb()[:3]))
+            super().draw_path(context, path, transform, face)
+            context.restore()
 
     renderer = WordlessRenderer()
-    renderer.__dict__.pop("draw_markers", None)  # the one of the base class, which hides ours
+    # The base class sets its own as an attribute of the instance, which would hide ours.
+    renderer.__dict__.pop("draw_markers", None)
     return renderer
+
+
+def _visible_rgb(rgb: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Return the colour itself, or a neutral one instead of black and white."""
+    is_black = max(rgb) < BLACK_BELOW
+    is_white = min(rgb) > WHITE_ABOVE
+    return NEUTRAL_RGB if is_black or is_white else rgb
 
 
 def _encode_png(renderer: Any) -> str:
@@ -168,27 +207,28 @@ def _panels(figure: Any, height: int) -> list[tuple[Panel, Any]]:
         box = axes.get_window_extent()
         if not axes.get_visible() or box.width < 1 or box.height < 1:
             continue
-        outer = next((panel for panel, _ in panels if _is_inside(box, panel["box"], height)), None)
-        if outer is not None:
-            panels.append((outer, axes))
-            continue
-        panel: Panel = {
-            "box": [box.x0, height - box.y1, box.x1, height - box.y0],
-            "keeps_aspect": axes.get_aspect() != "auto" or axes.name != "rectilinear",
-            "has_axes": axes.name == "rectilinear" and axes.axison,
-            "title": "",
-            "x_label": "",
-            "y_label": "",
-            "y2_label": "",
-            "x": [],
-            "y": [],
-            "y2": [],
-            "legend": [],
-            "notes": [],
-            "grid": [_has_grid(axes, "xaxis"), _has_grid(axes, "yaxis")],
-        }
-        panels.append((panel, axes))
+        containing = (panel for panel, _ in panels if _is_inside(box, panel["box"], height))
+        panels.append((next(containing, None) or _empty_panel(axes, box, height), axes))
     return panels
+
+
+def _empty_panel(axes: Any, box: Any, height: int) -> Panel:
+    """Return a panel without its words."""
+    return {
+        "box": [box.x0, height - box.y1, box.x1, height - box.y0],
+        "keeps_aspect": axes.get_aspect() != "auto" or axes.name != "rectilinear",
+        "has_axes": axes.name == "rectilinear" and axes.axison,
+        "title": "",
+        "x_label": "",
+        "y_label": "",
+        "y2_label": "",
+        "x": [],
+        "y": [],
+        "y2": [],
+        "legend": [],
+        "notes": [],
+        "grid": [_has_grid(axes, "xaxis"), _has_grid(axes, "yaxis")],
+    }
 
 
 def _has_grid(axes: Any, name: str) -> bool:
@@ -199,12 +239,11 @@ def _has_grid(axes: Any, name: str) -> bool:
 
 def _is_inside(box: Any, outer: list[float], height: int) -> bool:
     left, top, right, bottom = outer
-    tolerance = 2.0
     return bool(
-        box.x0 >= left - tolerance
-        and box.x1 <= right + tolerance
-        and height - box.y1 >= top - tolerance
-        and height - box.y0 <= bottom + tolerance
+        box.x0 >= left - EDGE_TOLERANCE_PIXELS
+        and box.x1 <= right + EDGE_TOLERANCE_PIXELS
+        and height - box.y1 >= top - EDGE_TOLERANCE_PIXELS
+        and height - box.y0 <= bottom + EDGE_TOLERANCE_PIXELS
     )
 
 
@@ -212,67 +251,83 @@ def _place_words(
     figure: Any, words: list[tuple[Any, str]], panels: list[tuple[Panel, Any]], height: int
 ) -> None:
     """Add each word that was drawn to its panel, by what it is in its axes."""
-    places: dict[int, Callable[[Any, str], None]] = {}
+    placers: dict[int, WordPlacer] = {}
     for panel, axes in panels:
         legend = _legend_entries(axes.get_legend())
         panel["legend"] = [*panel["legend"], *legend][:MAX_LEGEND_ENTRIES]
-        for title in (axes.title, axes._left_title, axes._right_title):
-            places[id(title)] = _setter(panel, "title")
-        if axes.name != "rectilinear":
-            continue
-        y_label = "y2_label" if axes.yaxis.get_label_position() == "right" else "y_label"
-        places[id(axes.xaxis.label)] = _setter(panel, "x_label")
-        places[id(axes.yaxis.label)] = _setter(panel, y_label)
-        places[id(axes.xaxis.offsetText)] = _setter(panel, "x_label")
-        places[id(axes.yaxis.offsetText)] = _setter(panel, y_label)
-        for axis, names in ((axes.xaxis, ("x", "x")), (axes.yaxis, ("y", "y2"))):
-            for tick in (*axis.majorTicks, *axis.minorTicks):
-                for label, name in zip((tick.label1, tick.label2), names):
-                    places[id(label)] = _tick_adder(panel, name, height)
-    title = getattr(figure, "_suptitle", None)
+        placers |= _word_placers(panel, axes, height)
+
+    figure_title = getattr(figure, "_suptitle", None)
     for artist, text in words:
-        if id(artist) in places:
-            places[id(artist)](artist, _clean(text))
-        elif artist is not title:
+        if id(artist) in placers:
+            placers[id(artist)](artist, _clean(text))
+        elif artist is not figure_title:
             _add_note(artist, _clean(text), panels, height)
 
 
-def _setter(panel: Panel, field: str) -> Callable[[Any, str], None]:
+def _word_placers(panel: Panel, axes: Any, height: int) -> dict[int, WordPlacer]:
+    """Return how to add the titles, labels and ticks of the axes, by the `id` of the artist."""
+    placers: dict[int, WordPlacer] = {}
+    for title in (axes.title, axes._left_title, axes._right_title):
+        placers[id(title)] = _setter(panel, "title")
+    if axes.name != "rectilinear":
+        return placers
+
+    is_right = axes.yaxis.get_label_position() == "right"
+    y_label = "y2_label" if is_right else "y_label"
+    for axis, field in ((axes.xaxis, "x_label"), (axes.yaxis, y_label)):
+        placers[id(axis.label)] = _setter(panel, field)
+        placers[id(axis.offsetText)] = _setter(panel, field)
+
+    for axis, first_field, second_field in ((axes.xaxis, "x", "x"), (axes.yaxis, "y", "y2")):
+        for tick in (*axis.majorTicks, *axis.minorTicks):
+            placers[id(tick.label1)] = _tick_adder(panel, first_field, height)
+            placers[id(tick.label2)] = _tick_adder(panel, second_field, height)
+    return placers
+
+
+def _setter(panel: Panel, field: str) -> WordPlacer:
+    """Return what adds a text to a field; a panel of several axes has the texts of all."""
+
     def set_text(artist: Any, text: str) -> None:
         panel[field] = f"{panel[field]} {text}".strip()
 
     return set_text
 
 
-def _tick_adder(panel: Panel, field: str, height: int) -> Callable[[Any, str], None]:
-    def add(artist: Any, text: str) -> None:
-        place = _fractions(artist, panel, height)
+def _tick_adder(panel: Panel, field: str, height: int) -> WordPlacer:
+    def add_tick(artist: Any, text: str) -> None:
+        position = _position_in_panel(artist, panel, height)
         ticks = panel[field]
-        if place is not None and text and len(ticks) < MAX_TICKS:
-            ticks.append([place[0] if field == "x" else place[1], text])
+        if position is None or not text or len(ticks) >= MAX_TICKS:
+            return
+        across, down = position
+        ticks.append([across if field == "x" else down, text])
 
-    return add
+    return add_tick
 
 
-def _fractions(artist: Any, panel: Panel, height: int) -> tuple[float, float] | None:
-    """Return where an artist is in its panel, from 0 to 1, from the left and from the top."""
+def _position_in_panel(artist: Any, panel: Panel, height: int) -> tuple[float, float] | None:
+    """Return where an artist is, in widths and heights of its panel, from the left and from the
+    top; None if it is far outside."""
     left, top, right, bottom = panel["box"]
     x, y = artist.get_transform().transform(artist.get_unitless_position())
     across = (x - left) / (right - left)
     down = (height - y - top) / (bottom - top)
-    if not (-10 < across < 10 and -10 < down < 10):
+    is_near = abs(across) < MAX_WORD_DISTANCE and abs(down) < MAX_WORD_DISTANCE
+    if not is_near:  # or not a number
         return None
     return round(float(across), 4), round(float(down), 4)
 
 
 def _add_note(artist: Any, text: str, panels: list[tuple[Panel, Any]], height: int) -> None:
-    owner = getattr(artist, "axes", None)
-    panel = next((panel for panel, axes in panels if axes is owner), None)
+    artist_axes = getattr(artist, "axes", None)
+    panel = next((panel for panel, axes in panels if axes is artist_axes), None)
     if panel is None or not text or len(panel["notes"]) >= MAX_NOTES:
         return
-    place = _fractions(artist, panel, height)
-    if place is not None:
-        panel["notes"].append([*place, text, artist.get_horizontalalignment()])
+    position = _position_in_panel(artist, panel, height)
+    if position is not None:
+        panel["notes"].append([*position, text, artist.get_horizontalalignment()])
 
 
 def _legend_entries(legend: Any) -> list[list[str]]:
@@ -284,17 +339,22 @@ def _legend_entries(legend: Any) -> list[list[str]]:
 
 
 def _colour(handle: Any) -> str:
+    """Return the colour in which a legend's entry is drawn, as `#rrggbb`."""
     colours: Any = sys.modules["matplotlib.colors"]
     for method in ("get_color", "get_facecolor", "get_edgecolor"):
         value = getattr(handle, method, lambda: None)()
         try:
-            return str(colours.to_hex(value))
-        except (ValueError, TypeError):  # of a collection, or none
-            if value is not None and len(value):
-                return str(colours.to_hex(value[0]))
-    return "#808890"
+            rgba = colours.to_rgba(value)
+        except (ValueError, TypeError):
+            # There is no colour, or a collection has several.
+            if value is None or not len(value):
+                continue
+            rgba = colours.to_rgba(value[0])
+        if rgba[3]:  # else it is transparent, as the face of an outline
+            return str(colours.to_hex(_visible_rgb(rgba[:3])))
+    return str(colours.to_hex(NEUTRAL_RGB))
 
 
 def _clean(text: str) -> str:
     """Return a text without TeX's markup, in one line."""
-    return " ".join(_MATH.sub("", text).split())[:MAX_WORD_CHARS]
+    return " ".join(_TEX_MARKUP.sub("", text).split())[:MAX_WORD_CHARS]

@@ -20,18 +20,53 @@ from .pretty import pretty_repr
 from .stdlib import late_import, own_module
 from .text_tools import text_form
 
-_WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
+LARGEST_PICTURE = 5_000_000
+"""Bytes of a picture's file."""
+LARGEST_TEXT = 300_000
+"""Characters of Markdown or HTML."""
+_PICTURE_SIDES_PIXELS = (3_000, 1_000)
+"""Lengths of the longer side; the second is tried if the file is too large."""
+_MAX_FIGURE_CHARS = 3_000
+"""Characters that describe a figure in words."""
+
+_MAX_KEPT_TABLES = 20
+"""Displayed tables that can still be opened."""
+_MAX_KEPT_TABLE_BYTES = 5_000_000
+"""Size up to which a table is kept alive so that it can be opened."""
+_MAX_TABLE_COLUMNS = 200
+_MAX_NOTE_CHARS = 60
+"""Characters around a small table, such as its number of rows."""
+
+_FILE_BACKENDS = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 """matplotlib's backends that only write files, and whose figures we show."""
-
-
-_PLOT_PARTS = (
+_PLOT_CLASSES = (
     ("matplotlib.artist", "Artist"),
     ("matplotlib.container", "Container"),
     ("seaborn.axisgrid", "Grid"),
 )
-_PLOT_RESULT_DEPTH = 2
-_PLOT_RESULT_ITEMS = 10
-"""Levels and items up to which the results of plotting functions are recognised."""
+"""Modules and classes of what plotting functions return."""
+_MAX_PLOT_RESULT_DEPTH = 2
+_MAX_PLOT_RESULT_ITEMS = 10
+"""Levels, and items of each, up to which the results of plotting functions are recognised."""
+
+_METHODS = {
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "text/markdown": "_repr_markdown_",
+    "text/html": "_repr_html_",
+}
+MIMES = tuple(_METHODS)
+
+_NOT_A_TABLE = re.compile(
+    r"<(?:button|canvas|details|embed|form|iframe|img|input|object|pre|script|select|svg|textarea)\b",
+    re.IGNORECASE,
+)
+"""Elements of widgets, drawings, and texts with a layout of their own."""
+_HEADING = re.compile(r"<(?:h[1-6]|strong)\b", re.IGNORECASE)
+_TABLE_TAG = re.compile(r"<(/?)table\b", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"<style\b.*?(?:</style\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>?|\s+", re.IGNORECASE | re.DOTALL
+)
 
 
 def choose_backend() -> None:
@@ -52,6 +87,7 @@ def _show_figure(manager: Any) -> None:
 
 
 def show_all() -> None:
+    """Show all open figures of pyplot, if its backend has no screen."""
     if _draws_on_no_screen():
         pyplot: Any = sys.modules["matplotlib.pyplot"]
         for number in pyplot.get_fignums():
@@ -62,26 +98,26 @@ def _draws_on_no_screen() -> bool:
     pyplot = sys.modules.get("matplotlib.pyplot")
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", {})
     backend = dict.get(parameters, "backend")
-    is_screenless = isinstance(backend, str) and backend.lower() in _WITHOUT_SCREEN
+    is_screenless = isinstance(backend, str) and backend.lower() in _FILE_BACKENDS
     return is_screenless and hasattr(pyplot, "get_fignums")
 
 
 def is_below_figure(value: object) -> bool:
-    """Return whether a value is what a plotting function returned, and its figure is shown at the
-    end of the cell."""
+    """Return whether a value is what a plotting function returned, and its figure will be shown at
+    the end of the cell."""
     if not _draws_on_no_screen() or not sys.modules["matplotlib.pyplot"].get_fignums():
         return False
     return _is_plot_part(value)
 
 
 def _is_plot_part(value: Any, depth: int = 0) -> bool:
-    """Return whether a value is a part of a figure, or contains one: `hist` returns a tuple, `boxplot`
-    a dict of lists."""
+    """Return whether a value is a part of a figure, or contains one: `hist` returns a tuple,
+    `boxplot` a dict of lists."""
     if depth == 0 and _is_a(value, "matplotlib.figure", "Figure"):
-        return False  # it is shown itself
-    if any(_is_a(value, *plot_class) for plot_class in _PLOT_PARTS):
+        return False  # because the figure itself is shown
+    if any(_is_a(value, *plot_class) for plot_class in _PLOT_CLASSES):
         return True
-    if depth > _PLOT_RESULT_DEPTH:
+    if depth > _MAX_PLOT_RESULT_DEPTH:
         return False
     items: Any = ()
     if type(value) in (list, tuple):
@@ -90,10 +126,19 @@ def _is_plot_part(value: Any, depth: int = 0) -> bool:
         items = value.values()
     elif _is_a(value, "numpy", "ndarray") and value.dtype == object:
         items = value.flat
-    return any(_is_plot_part(item, depth + 1) for item in islice(items, _PLOT_RESULT_ITEMS))
+    return any(_is_plot_part(item, depth + 1) for item in islice(items, _MAX_PLOT_RESULT_ITEMS))
 
 
 def draw_png(figure: Any, side: int) -> bytes:
+    """Return a figure as PNG, with the description of its chart.
+
+    Args:
+        figure: Of matplotlib.
+        side: Maximum length of the longer side, in pixels.
+
+    Raises:
+        Exception: Whatever matplotlib, or an artist of the user, raises.
+    """
     file = io.BytesIO()
     dpi = min(figure.dpi, side / max(figure.get_size_inches()))
     colour = figure.get_facecolor()
@@ -102,30 +147,6 @@ def draw_png(figure: Any, side: int) -> bytes:
         file, format="png", dpi=dpi, bbox_inches="tight", facecolor=colour, metadata=metadata
     )
     return file.getvalue()
-
-
-LARGEST_PICTURE = 5_000_000
-LARGEST_TEXT = 300_000
-
-_MAX_NOTE_CHARS = 60
-"""Characters around a small table, such as its number of rows."""
-
-_SIDES = (3_000, 1_000)
-"""Pixels of the longer side; the second if the file is too large."""
-
-_SHOWN_TABLES, _SHOWN_BYTES = 20, 5_000_000
-"""Number of displayed tables that can be opened, and the bytes up to which one is kept alive."""
-_COLUMNS = 200
-_MAX_FIGURE_CHARS = 3_000
-"""Characters that describe a figure."""
-
-_METHODS = {
-    "image/png": "_repr_png_",
-    "image/jpeg": "_repr_jpeg_",
-    "text/markdown": "_repr_markdown_",
-    "text/html": "_repr_html_",
-}
-MIMES = tuple(_METHODS)
 
 
 class Display(NamedTuple):
@@ -165,30 +186,37 @@ _shown_tables: dict[str, Callable[[], Any]] = {}
 
 
 def shown_table(key: str) -> object:
+    """Return a displayed table; None if it is no longer there."""
     return _shown_tables[key]() if key in _shown_tables else None
 
 
 def _remember(value: object) -> str:
-    key, size = os.urandom(8).hex(), _table_size(value)
-    if size is not None and size <= _SHOWN_BYTES:
+    """Keep a table so that it can be opened; return its key, or an empty text if it cannot be."""
+    key = os.urandom(8).hex()
+    size = _table_size(value)
+    if size is not None and size <= _MAX_KEPT_TABLE_BYTES:
         _shown_tables[key] = lambda: value
     else:
+        # A large table must not outlive the user's own references to it.
         try:
             _shown_tables[key] = weakref.ref(value)
         except TypeError:
             return ""
-    if len(_shown_tables) > _SHOWN_TABLES:
+    if len(_shown_tables) > _MAX_KEPT_TABLES:
         del _shown_tables[next(iter(_shown_tables))]
     return key
 
 
 def _table_size(value: Any) -> int | None:
+    """Return a table's size in bytes, if it is known."""
     try:
         if _is_a(value, "pandas", "DataFrame"):
             return int(value.memory_usage(deep=False).sum())
-        return int(value.estimated_size()) if _is_a(value, "polars", "DataFrame") else None
+        if _is_a(value, "polars", "DataFrame"):
+            return int(value.estimated_size())
     except Exception:  # raised by the code of a subclass
-        return None
+        pass
+    return None
 
 
 def display(*values: object) -> None:
@@ -198,14 +226,19 @@ def display(*values: object) -> None:
 
 def show_named(value: object, name: str, *, update: bool) -> None:
     """Display a value that can be updated, or update it."""
-    made = make_display(value)
+    new_display = make_display(value)
     action = "update" if update else ""
     # A text, too, must be a display, not a part of what is printed.
-    show(made._replace(mime=made.mime or "text/plain", name=name, action=action))
+    mime = new_display.mime or "text/plain"
+    show(new_display._replace(mime=mime, name=name, action=action))
 
 
 def clear_output(wait: bool = False) -> None:
-    """Remove the cell's output so far. wait: only when something else is shown."""
+    """Remove the cell's output so far.
+
+    Args:
+        wait: Whether to remove it only when something else is shown.
+    """
     if _captures:
         _captures[-1].clear()
         return
@@ -216,20 +249,20 @@ def clear_output(wait: bool = False) -> None:
         Host.call("display", Display("", "", "", action=action)._asdict())
 
 
-def show(shown: Display) -> None:
+def show(output: Display) -> None:
     """Send a display after the output so far; print its text if there is no screen."""
     if _captures:
-        _captures[-1].append(shown)
+        _captures[-1].append(output)
         return
-    if not shown.mime:
-        sys.stdout.write(shown.text)
+    if not output.mime:
+        sys.stdout.write(output.text)
         return
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        Host.call("display", shown._asdict())  # waits, so that later output comes after it
-    except RuntimeError:  # a forked child
-        sys.stdout.write(shown.text)
+        Host.call("display", output._asdict())  # waits, so that later output comes after it
+    except RuntimeError:  # a forked child has no screen
+        sys.stdout.write(output.text)
 
 
 def show_help(text: str) -> None:
@@ -243,15 +276,19 @@ def show_help(text: str) -> None:
 
 def make_display(value: object) -> Display:
     """Return the best display of a value. Raises any exception of its `__repr__`."""
-    if (form := text_form(value)) is not None:
-        readable = str(value)
-        markdown = _encode("text/markdown", readable) if form == "markdown" else None
+    form = text_form(value)
+    if form is not None:
+        text = str(value)
+        markdown = _encode("text/markdown", text) if form == "markdown" else None
         mime, data = markdown or ("", "")
-        return Display(mime, data, readable if readable.endswith("\n") else readable + "\n")
-    names = ("__rich__", "__rich_console__")
-    is_rich = any(find_in_class(type(value), name) is not MISSING for name in names)
-    if is_rich and (text := _render_with_rich(value)) is not None:
-        return Display("", "", text)
+        return Display(mime, data, text if text.endswith("\n") else text + "\n")
+
+    methods = ("__rich__", "__rich_console__")
+    if any(find_in_class(type(value), method) is not MISSING for method in methods):
+        rendered = _render_with_rich(value)
+        if rendered is not None:
+            return Display("", "", rendered)
+
     mime, data = _rich_form(value)
     key = _remember(value) if mime == "text/html" else ""
     text = pretty_repr(value)
@@ -270,9 +307,10 @@ def _figure_words(figure: Any) -> str:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for find in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
+    """Return the type and data of the first rich representation; empty texts if there is none."""
+    for find_form in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
         try:
-            form = find(value)
+            form = find_form(value)
         except Exception:  # raised by the object's code; other representations are tried
             continue
         if form is not None:
@@ -288,23 +326,26 @@ def _is_a(value: object, module: str, name: str) -> bool:
 def _from_figure(value: Any) -> tuple[str, str] | None:
     if not _is_a(value, "matplotlib.figure", "Figure"):
         return None
-    if _draws_on_no_screen():  # so that it is not shown again
+    if _draws_on_no_screen():
+        # Close the figure so that it is not shown again at the end of the cell. matplotlib 3.11
+        # then removes its canvas, but later cells may draw on it.
         canvas = value.canvas
         sys.modules["matplotlib.pyplot"].close(value)
-        value.set_canvas(canvas)  # matplotlib 3.11 removes it, but later cells may draw on it
-    forms = (_encode("image/png", draw_png(value, side)) for side in _SIDES)
+        value.set_canvas(canvas)
+    forms = (_encode("image/png", draw_png(value, side)) for side in _PICTURE_SIDES_PIXELS)
     return next(filter(None, forms), None)
 
 
 def _from_image(value: Any) -> tuple[str, str] | None:
     if not _is_a(value, "PIL.Image", "Image"):
         return None
-    for side in _SIDES:
+    for side in _PICTURE_SIDES_PIXELS:
         image = value
         if max(value.size) > side:
             image = value.copy()
             image.thumbnail((side, side))
-        if (form := _from_methods(image)) is not None:
+        form = _from_methods(image)
+        if form is not None:
             return form
     return None
 
@@ -315,18 +356,19 @@ def _from_bundle(value: Any) -> tuple[str, str] | None:
     bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])
     if isinstance(bundle, tuple):
         bundle = bundle[0]
-    return next(filter(None, (_encode(mime, bundle.get(mime)) for mime in MIMES)), None)
+    forms = (_encode(mime, bundle.get(mime)) for mime in MIMES)
+    return next(filter(None, forms), None)
 
 
 def _from_frame(value: Any) -> tuple[str, str] | None:
-    """Return a table of pandas with its shape and all columns that the screen shows, unless the
-    user chose otherwise."""
+    """Return a pandas table with its shape and with all columns that the screen can show, unless
+    the user chose otherwise."""
     if not _is_a(value, "pandas", "DataFrame"):
         return None
     pandas = sys.modules["pandas"]
     options: list[Any] = []
     if pandas.get_option("display.max_columns") in (0, 20):  # with and without a terminal
-        options += ["display.max_columns", _COLUMNS]
+        options += ["display.max_columns", _MAX_TABLE_COLUMNS]
     if pandas.get_option("display.show_dimensions") == "truncate":
         options += ["display.show_dimensions", True]
     with pandas.option_context(*options) if options else nullcontext():
@@ -337,13 +379,18 @@ def _from_methods(value: Any) -> tuple[str, str] | None:
     for mime, method in _METHODS.items():
         if find_in_class(type(value), method) is MISSING:
             continue
-        found = getattr(value, method)()
-        if form := _encode(mime, found[0] if isinstance(found, tuple) else found):
+        data = getattr(value, method)()
+        if isinstance(data, tuple):  # with metadata
+            data = data[0]
+        form = _encode(mime, data)
+        if form is not None:
             return form
     return None
 
 
 def _encode(mime: str, data: object) -> tuple[str, str] | None:
+    """Return the type, and the data as text; None if they are invalid, too large, or HTML that is
+    not a table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data
@@ -352,20 +399,10 @@ def _encode(mime: str, data: object) -> tuple[str, str] | None:
         return mime, base64.b64encode(picture).decode()
     if not isinstance(data, str) or len(data) > LARGEST_TEXT:
         return None
-    text = str.__str__(data)
-    return None if mime == "text/html" and not is_essentially_table(text) else (mime, text)
-
-
-_NOT_A_TABLE = re.compile(
-    r"<(?:button|canvas|details|embed|form|iframe|img|input|object|pre|script|select|svg|textarea)\b",
-    re.IGNORECASE,
-)
-"""Elements of widgets, drawings, and texts with a layout of their own."""
-_HEADING = re.compile(r"<(?:h[1-6]|strong)\b", re.IGNORECASE)
-_TABLE_TAG = re.compile(r"<(/?)table\b", re.IGNORECASE)
-_MARKUP = re.compile(
-    r"<style\b.*?(?:</style\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>?|\s+", re.IGNORECASE | re.DOTALL
-)
+    text = str.__str__(data)  # of a subclass
+    if mime == "text/html" and not is_essentially_table(text):
+        return None
+    return mime, text
 
 
 def is_essentially_table(html: str) -> bool:
@@ -378,7 +415,7 @@ def is_essentially_table(html: str) -> bool:
     is_open = False
     for tag in _TABLE_TAG.finditer(html):
         is_end = bool(tag[1])
-        if is_end != is_open:  # a table in a table, which is a layout
+        if is_end != is_open:  # a table inside a table serves as layout
             return False
         if not is_end:
             outside.append(html[end : tag.start()])

@@ -1,4 +1,4 @@
-"""Describes a figure of matplotlib in words, for models that cannot see it."""
+"""Describes a matplotlib figure in words, for models that cannot see it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,33 @@ MAX_TICKS_COMPARED = 200
 
 
 class _Range(NamedTuple):
-    least: float
-    most: float
-    size: int
-    """How many finite numbers there are."""
+    """The range of the finite numbers among some values."""
+
+    minimum: float
+    maximum: float
+    finite_count: int
 
 
 def describe_figure(figure: Any) -> str:
-    """Return lines about the axes of a figure that was drawn: titles, labels, series with their
-    ranges, legend, and tick labels that overlap. Raises whatever a library's code raises."""
-    axes = list(figure.axes)
+    """Return lines about the axes of a figure: titles, labels, series with their ranges, legends,
+    and tick labels that overlap.
+
+    Args:
+        figure: A figure that was drawn.
+
+    Raises:
+        Exception: Whatever the library's code, or that of a subclass, raises.
+    """
+    lines: list[str] = []
     title = getattr(figure, "_suptitle", None)
-    lines = [f"Title: {_quote(title.get_text())}"] if title and title.get_text() else []
-    for number, axis in enumerate(axes[:MAX_AXES], 1):
-        lines += _axes_lines(axis, f"Axes {number}" if len(axes) > 1 else "Axes")
-    if len(axes) > MAX_AXES:
-        lines.append(f"… and {len(axes) - MAX_AXES} more axes")
+    if title is not None and title.get_text():
+        lines.append(f"Title: {_quote(title.get_text())}")
+
+    all_axes = list(figure.axes)
+    for number, axes in enumerate(all_axes[:MAX_AXES], 1):
+        lines += _axes_lines(axes, f"Axes {number}" if len(all_axes) > 1 else "Axes")
+    if len(all_axes) > MAX_AXES:
+        lines.append(f"… and {len(all_axes) - MAX_AXES} more axes")
     return "\n".join(lines)
 
 
@@ -37,16 +48,19 @@ def _axes_lines(axes: Any, name: str) -> list[str]:
     parts = [f"title {_quote(title)}"] if title else []
     parts += [_axis_words(axes.xaxis, "x"), _axis_words(axes.yaxis, "y")]
     lines = [f"{name}: {'; '.join(parts)}"]
+
     series = _series(axes)
     lines += [f"  {words}" for words in series[:MAX_SERIES]]
     if len(series) > MAX_SERIES:
         lines.append(f"  … and {len(series) - MAX_SERIES} more series")
     if not series:
         lines.append("  nothing is drawn in it")
+
     legend = axes.get_legend()
     if legend is not None:
         entries = [_quote(text.get_text()) for text in legend.get_texts()[:MAX_SERIES]]
         lines.append(f"  legend: {', '.join(entries)}")
+
     if axes.name == "rectilinear":
         lines += _overlap_lines(axes.xaxis, "x") + _overlap_lines(axes.yaxis, "y")
     return lines
@@ -56,17 +70,30 @@ def _axis_words(axis: Any, letter: str) -> str:
     """Return a label, range and scale, as in `x "weight" 1613 to 5140`."""
     label = axis.get_label_text()
     words = f"{letter} {_quote(label)}" if label else f"{letter} without a label"
-    least, most = sorted(axis.get_view_interval())
-    ticks = [text for text in (tick.get_text() for tick in axis.get_ticklabels()) if text.strip()]
-    # Categories and dates are more than their positions. Numbers may be written as formulas.
-    has_names = any(character.isalpha() for tick in ticks if "$" not in tick for character in tick)
-    if has_names or not _is_plain(axis):
-        shown = ", ".join(_shorten(tick) for tick in ticks[:MAX_TICKS])
-        words += f", ticks {shown}{', …' if len(ticks) > MAX_TICKS else ''}" if shown else ""
+
+    ticks = [tick.get_text() for tick in axis.get_ticklabels() if tick.get_text().strip()]
+    if not _is_plain(axis) or any(_has_letter(tick) for tick in ticks):
+        # Categories and dates say more than their positions.
+        words += _tick_words(ticks)
     else:
-        words += f", {least:.5g} to {most:.5g}"
+        minimum, maximum = sorted(axis.get_view_interval())
+        words += f", {minimum:.5g} to {maximum:.5g}"
+
     scale = axis.get_scale()
     return words if scale == "linear" else f"{words}, {scale} scale"
+
+
+def _has_letter(tick: str) -> bool:
+    """Return whether a tick has a name, rather than a number, which may be written as a formula."""
+    return "$" not in tick and any(character.isalpha() for character in tick)
+
+
+def _tick_words(ticks: list[str]) -> str:
+    if not ticks:
+        return ""
+    words = ", ".join(_shorten(tick) for tick in ticks[:MAX_TICKS])
+    ellipsis = ", …" if len(ticks) > MAX_TICKS else ""
+    return f", ticks {words}{ellipsis}"
 
 
 def _is_plain(axis: Any) -> bool:
@@ -78,47 +105,58 @@ def _is_plain(axis: Any) -> bool:
 
 def _series(axes: Any) -> list[str]:
     """Return each line, group of bars or points, and picture, with its ranges."""
-    series = []
-    in_containers: set[int] = set()
+    series: list[str] = []
+    bar_ids: set[int] = set()
     for container in axes.containers:
-        in_containers.update(map(id, container))
-        heights = [patch.get_height() for patch in container if hasattr(patch, "get_height")]
-        widths = [patch.get_width() for patch in container if hasattr(patch, "get_width")]
-        lengths = widths if getattr(container, "orientation", "") == "horizontal" else heights
+        lengths = _bar_lengths(container)
         if lengths:
-            series.append(f"{len(lengths)} bars{_label(container)}: {_words(_range_of(lengths))}")
-    for line in axes.lines:
-        if id(line) not in in_containers:
-            series.append(_line_words(line))
-    for collection in axes.collections:
-        offsets = collection.get_offsets()
-        count = len(offsets)
-        kind = type(collection).__name__
-        if kind == "PathCollection" and count:
-            x_words = _words(_range_of(offsets[:, 0]))
-            y_words = _words(_range_of(offsets[:, 1]))
-            series.append(f"{count} points{_label(collection)}: x {x_words}, y {y_words}")
-        elif id(collection) not in in_containers:
-            series.append(f"{kind}{_label(collection)}")
-    patches = [patch for patch in axes.patches if id(patch) not in in_containers]
-    if patches:
-        series.append(f"{len(patches)} shapes ({type(patches[0]).__name__})")
+            bar_ids.update(map(id, container))
+            words = _range_words(_range_of(lengths))
+            series.append(f"{len(lengths)} bars{_label(container)}: {words}")
+
+    series += [_line_words(line) for line in axes.lines]
+    series += [_collection_words(collection) for collection in axes.collections]
+
+    shapes = [patch for patch in axes.patches if id(patch) not in bar_ids]
+    if shapes:
+        series.append(f"{len(shapes)} shapes ({type(shapes[0]).__name__})")
     for image in axes.images:
         shape = " x ".join(map(str, getattr(image.get_array(), "shape", ())))
         series.append(f"picture of {shape}{_label(image)}")
     return series
 
 
+def _bar_lengths(container: Any) -> list[Any]:
+    """Return the lengths of bars; empty if the container holds other artists, as those of error
+    bars and stems, which stand among the lines and collections."""
+    if getattr(container, "orientation", "") == "horizontal":
+        return [patch.get_width() for patch in container if hasattr(patch, "get_width")]
+    return [patch.get_height() for patch in container if hasattr(patch, "get_height")]
+
+
+def _collection_words(collection: Any) -> str:
+    offsets = collection.get_offsets()
+    kind = type(collection).__name__
+    if kind != "PathCollection" or not len(offsets):
+        return f"{kind}{_label(collection)}"
+    x_words = _range_words(_range_of(offsets[:, 0]))
+    y_words = _range_words(_range_of(offsets[:, 1]))
+    return f"{len(offsets)} points{_label(collection)}: x {x_words}, y {y_words}"
+
+
 def _line_words(line: Any) -> str:
     x_range = _range_of(line.get_xdata(orig=False))
-    y_range = _range_of(line.get_ydata(orig=False))
-    count = len(line.get_ydata(orig=False))
-    words = f"line{_label(line)}: {count} points"
+    y_values = line.get_ydata(orig=False)
+    y_range = _range_of(y_values)
+    words = f"line{_label(line)}: {len(y_values)} points"
     if y_range is None:
         return f"{words}, without a finite value"
-    gaps = count - y_range.size
-    x_words = "" if _has_dates(line) else f", x {_words(x_range)}"
-    return f"{words}{x_words}, y {_words(y_range)}{f', {gaps} missing' if gaps else ''}"
+
+    if not _has_dates(line):
+        words += f", x {_range_words(x_range)}"
+    words += f", y {_range_words(y_range)}"
+    missing_count = len(y_values) - y_range.finite_count
+    return f"{words}, {missing_count} missing" if missing_count else words
 
 
 def _has_dates(line: Any) -> bool:
@@ -127,7 +165,7 @@ def _has_dates(line: Any) -> bool:
 
 
 def _range_of(values: Any) -> _Range | None:
-    """Return the range of the finite numbers."""
+    """Return the range of the finite numbers; None if there are none."""
     numpy: Any = sys.modules["numpy"]
     numbers = numpy.ma.filled(numpy.ma.asarray(values, dtype=float), numpy.nan)
     finite = numbers[numpy.isfinite(numbers)]
@@ -136,14 +174,15 @@ def _range_of(values: Any) -> _Range | None:
     return _Range(float(finite.min()), float(finite.max()), int(finite.size))
 
 
-def _words(span: _Range | None) -> str:
-    return "none" if span is None else f"{span.least:.5g} to {span.most:.5g}"
+def _range_words(values: _Range | None) -> str:
+    return "none" if values is None else f"{values.minimum:.5g} to {values.maximum:.5g}"
 
 
 def _label(artist: Any) -> str:
     label = artist.get_label()
-    if not isinstance(label, str) or not label or label.startswith("_"):
-        return ""  # one that matplotlib made
+    is_named = isinstance(label, str) and label and not label.startswith("_")
+    if not is_named:  # matplotlib's own labels begin with an underscore
+        return ""
     return f" {_quote(label)}"
 
 

@@ -27,7 +27,7 @@ MAX_WRAPPED_CHARS = 2_000
 """Characters of a string inside a container up to which it is wrapped."""
 HANGING_INDENT = 2
 
-_BRACKETS: dict[type, tuple[str, str]] = {
+_BRACKETS_BY_CLASS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
     set: ("{", "}"),
@@ -38,6 +38,8 @@ _BRACKETS: dict[type, tuple[str, str]] = {
     type({}.values()): ("dict_values([", "])"),
     type({}.items()): ("dict_items([", "])"),
 }
+_CONTAINERS = Classes(*_BRACKETS_BY_CLASS)
+_COLLECTIONS = Classes(OrderedDict, defaultdict, Counter, deque)
 _MAPPINGS = Classes(dict, types.MappingProxyType)
 _NUMBERS = Classes(int, float, complex, bool, type(None))
 _WORDS = re.compile(r"\S+\s*|\s+")
@@ -56,6 +58,17 @@ class _Node(NamedTuple):
     """Whether the entries are numbers, of which a line holds many."""
     string: str | None = None
     """The string itself, if it may be wrapped."""
+
+
+class _Parts(NamedTuple):
+    """What the repr of a container consists of."""
+
+    opening: str
+    closing: str
+    entries: Iterable[tuple[str, Any]]
+    """Each with what is before its value."""
+    entry_count: int
+    """Number of all entries."""
 
 
 def screen_width() -> int:
@@ -81,40 +94,46 @@ def pretty_repr(value: object, width: int | None = None) -> str:
 
 
 class _Layout:
+    """Reads a value to nodes, then writes these as lines."""
+
     def __init__(self, width: int) -> None:
         self._width = width
-        self._nodes = 0
+        self._node_count = 0
         self._lines = [""]
 
-    # Reading: every object once, so that the time is linear
+    # Every repr is read only once, so that the time grows with the size of the value.
 
     def read(self, value: Any, above: tuple[Any, ...]) -> _Node:
-        self._nodes += 1
+        """Read a value. above: the containers that it is in, from the outermost."""
+        self._node_count += 1
         cls = type(value)
         if cls is str and len(value) <= MAX_WRAPPED_CHARS:
             return _Node(repr(value) if len(value) <= self._width else None, string=value)
-        is_too_deep = len(above) > MAX_DEPTH and cls in _BRACKETS
+        is_too_deep = len(above) > MAX_DEPTH and cls in _CONTAINERS
         if is_too_deep or any(container is value for container in above):
-            opening, closing = _BRACKETS.get(cls, ("", ""))
-            return _Node(f"{opening}...{closing}")
+            return _Node(_elided(cls))
+
         parts = _container_parts(value)
         if parts is None:
             return _leaf(value)
-        opening, closing, items, count = parts
+
         entries: list[tuple[str, _Node]] = []
-        for prefix, item in islice(items, MAX_ENTRIES):
-            if self._nodes > MAX_NODES:
+        for prefix, item in islice(parts.entries, MAX_ENTRIES):
+            if self._node_count > MAX_NODES:
                 break
             entries.append((prefix, self.read(item, (*above, value))))
-        if count > len(entries):
-            entries.append(("", _Node(f"… {count - len(entries):,} more")))
-        elif cls is tuple and count == 1:
+
+        closing = parts.closing
+        if parts.entry_count > len(entries):
+            entries.append(("", _Node(f"… {parts.entry_count - len(entries):,} more")))
+        elif cls is tuple and parts.entry_count == 1:
             closing = ",)"
-        flat = self._flat(opening, closing, entries)
+        flat = self._flat(parts.opening, closing, entries)
         is_filled = not any(prefix for prefix, _ in entries) and _holds_numbers(value)
-        return _Node(flat, opening, closing, tuple(entries), is_filled)
+        return _Node(flat, parts.opening, closing, tuple(entries), is_filled)
 
     def _flat(self, opening: str, closing: str, entries: list[tuple[str, _Node]]) -> str | None:
+        """Return the repr on one line; None if it is longer than the width."""
         size = len(opening) + len(closing)
         texts: list[str] = []
         for prefix, node in entries:
@@ -126,18 +145,18 @@ class _Layout:
             texts.append(prefix + node.flat)
         return f"{opening}{', '.join(texts)}{closing}"
 
-    # Writing
-
     def write(self, node: _Node) -> str:
+        """Return the repr of a value that was read."""
         self._write(node, 0)
         return "\n".join(self._lines)
 
     @property
     def _column(self) -> int:
+        """Where the last line ends so far."""
         return len(self._lines[-1])
 
     def _write(self, node: _Node, after: int) -> None:
-        """after: characters that follow the value on its last line."""
+        """Write a value. after: characters that follow it on its last line."""
         if node.string is not None:
             self._write_string(node.string, after)
         elif not node.entries:
@@ -153,48 +172,59 @@ class _Layout:
     def _write_entries(self, node: _Node, after: int) -> None:
         line = self._lines[-1]
         indent = len(line) + len(node.opening)
-        hanging = len(line) - len(line.lstrip()) + HANGING_INDENT
+        hanging_indent = len(line) - len(line.lstrip()) + HANGING_INDENT
         self._lines[-1] += node.opening
-        if indent > max(hanging, self._width // 2):  # little would fit to the right of it
-            indent = hanging
+        if indent > max(hanging_indent, self._width // 2):  # little would fit beside the bracket
+            indent = hanging_indent
             self._lines.append(" " * indent)
-        last = len(node.entries) - 1
-        for number, (prefix, entry) in enumerate(node.entries):
-            after_entry = after + len(node.closing) if number == last else 1
-            if number:
+
+        last_index = len(node.entries) - 1
+        for index, (prefix, entry) in enumerate(node.entries):
+            separator = "" if index == last_index else ","
+            after_entry = len(separator) or after + len(node.closing)
+            if index:
                 self._start_entry(node, entry, indent, after_entry)
             self._lines[-1] += prefix
             self._write(entry, after_entry)
-            self._lines[-1] += "" if number == last else ","
+            self._lines[-1] += separator
         self._lines[-1] += node.closing
 
     def _start_entry(self, node: _Node, entry: _Node, indent: int, after: int) -> None:
+        """Continue the line if it has room for another number; begin a new one otherwise."""
         if node.is_filled and self._column + 1 + len(entry.flat or "") + after <= self._width:
             self._lines[-1] += " "
         else:
             self._lines.append(" " * indent)
 
     def _write_string(self, text: str, after: int) -> None:
-        """Write adjacent literals that end between words."""
+        """Write a string as one literal, or as adjacent literals that end between words."""
         column = self._column
-        if column + len(text) + 2 + after <= self._width:
-            self._lines[-1] += repr(text)
+        literal = repr(text)
+        if column + len(literal) + after <= self._width:
+            self._lines[-1] += literal
             return
-        limit = max(MIN_WIDTH_CELLS, self._width - column - after)
-        parts = list(_split_between_words(text, limit))
-        self._lines[-1] += repr(parts[0])
-        self._lines += [" " * column + repr(part) for part in parts[1:]]
+        max_chars = max(MIN_WIDTH_CELLS, self._width - column - after)
+        first_part, *other_parts = _split_between_words(text, max_chars)
+        self._lines[-1] += repr(first_part)
+        self._lines += [" " * column + repr(part) for part in other_parts]
+
+
+def _elided(cls: type) -> str:
+    """Return what stands for a container inside itself, as `[...]`."""
+    opening, closing = _BRACKETS_BY_CLASS[cls] if cls in _CONTAINERS else ("", "")
+    return f"{opening}...{closing}"
 
 
 def _leaf(value: object) -> _Node:
     return _Node(str.__str__(repr(value)))
 
 
-def _split_between_words(text: str, limit: int) -> Iterator[str]:
-    """Split a text to parts whose reprs have at most `limit` characters, if words allow it."""
+def _split_between_words(text: str, max_chars: int) -> Iterator[str]:
+    """Split a text into parts whose reprs have at most `max_chars` characters, unless a word is
+    longer."""
     part = ""
     for word in _WORDS.findall(text):
-        if part and len(repr(part + word)) > limit:
+        if part and len(repr(part + word)) > max_chars:
             yield part
             part = ""
         part += word
@@ -209,48 +239,49 @@ def _holds_numbers(value: Any) -> bool:
         return False
 
 
-_Parts = tuple[str, str, Iterable[tuple[str, Any]], int]
-"""What is before and after the entries, the entries with their prefixes, and their number."""
-
-
 def _container_parts(value: Any) -> _Parts | None:
     """Return the parts of a container or of an object with fields; None for other objects, whose
     class writes its own repr."""
     cls = type(value)
-    if cls in _BRACKETS:
+    if cls in _CONTAINERS:
         if not value:
             return None
-        opening, closing = _BRACKETS[cls]
-        items = _keyed(value.items()) if cls in _MAPPINGS else _unnamed(value)
-        return opening, closing, items, len(value)
-    collection = _collection_parts(value)
-    if collection is not None:
-        return collection
+        opening, closing = _BRACKETS_BY_CLASS[cls]
+        entries = _keyed(value.items()) if cls in _MAPPINGS else _unnamed(value)
+        return _Parts(opening, closing, entries, len(value))
+    if cls in _COLLECTIONS:
+        return _collection_parts(value) if value else None
     fields = _fields(value)
     if not fields:
         return None
-    entries = [(f"{name}=" if name else "", item) for name, item in fields]
-    name = "namespace" if cls is types.SimpleNamespace else _class_label(cls)
-    return f"{name}(", ")", entries, len(entries)
+    arguments = [(f"{name}=" if name else "", item) for name, item in fields]
+    label = "namespace" if cls is types.SimpleNamespace else _class_label(cls)
+    return _Parts(f"{label}(", ")", arguments, len(arguments))
 
 
 def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
     return ((f"{key!r}: ", item) for key, item in list(islice(pairs, MAX_ENTRIES)))
 
 
-def _collection_parts(value: Any) -> _Parts | None:
-    """Return the parts of the containers of `collections`."""
+def _collection_parts(value: Any) -> _Parts:
+    """Return the parts of a container of `collections`."""
     cls = type(value)
-    if cls not in (OrderedDict, defaultdict, Counter, deque) or not value:
-        return None
     if cls is deque:
-        limit = "" if value.maxlen is None else f", maxlen={value.maxlen}"
-        return "deque([", f"]{limit})", _unnamed(value), len(value)
+        max_length = "" if value.maxlen is None else f", maxlen={value.maxlen}"
+        return _Parts("deque([", f"]{max_length})", _unnamed(value), len(value))
     if cls is OrderedDict and sys.version_info < (3, 12):
-        return "OrderedDict([", "])", _unnamed(value.items()), len(value)
-    first = f"{value.default_factory!r}, " if cls is defaultdict else ""
-    pairs = value.most_common(MAX_ENTRIES) if cls is Counter else value.items()
-    return f"{name_of(cls)}({first}{{", "})", _keyed(pairs), len(value)
+        return _Parts("OrderedDict([", "])", _unnamed(value.items()), len(value))
+
+    pairs = _most_common(value) if cls is Counter else value.items()
+    factory = f"{value.default_factory!r}, " if cls is defaultdict else ""
+    return _Parts(f"{name_of(cls)}({factory}{{", "})", _keyed(pairs), len(value))
+
+
+def _most_common(counter: Counter[Any]) -> Iterable[tuple[Any, Any]]:
+    try:
+        return counter.most_common(MAX_ENTRIES)
+    except TypeError:  # counts that cannot be compared stay in their order, as in the repr
+        return counter.items()
 
 
 def _unnamed(value: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -262,30 +293,31 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     cls = type(value)
     if cls is types.SimpleNamespace:
         return list(own_dict(value).items())
-    writes = find_in_class(cls, "__repr__")
-    if _is_namedtuple(cls, writes):
+    repr_method = find_in_class(cls, "__repr__")
+    if _is_namedtuple(cls, repr_method):
         return list(zip(cls._fields, tuple(value)))
-    if _is_dataclass(cls, writes):
+    if _is_dataclass(cls, repr_method):
         fields = [field for field in cls.__dataclass_fields__.values() if field.repr]
         return [(field.name, getattr(value, field.name)) for field in fields if _is_field(field)]
     model = get_if_loaded("pydantic.main", "BaseModel")
-    if any(base is model for base in mro_of(cls)) and writes is find_in_class(model, "__repr__"):
+    is_model = any(base is model for base in mro_of(cls))
+    if is_model and repr_method is find_in_class(model, "__repr__"):
         return [(name or "", item) for name, item in value.__repr_args__()]
     return []
 
 
-def _is_namedtuple(cls: type, writes: Any) -> bool:
+def _is_namedtuple(cls: type, repr_method: Any) -> bool:
+    """Return whether `collections.namedtuple` wrote the class and its repr."""
     is_tuple = any(base is tuple for base in mro_of(cls))
-    return (
-        is_tuple and hasattr(cls, "_fields") and getattr(writes, "__module__", "") == "collections"
-    )
+    is_generated = getattr(repr_method, "__module__", "") == "collections"
+    return is_tuple and is_generated and hasattr(cls, "_fields")
 
 
-def _is_dataclass(cls: type, writes: Any) -> bool:
-    made = getattr(writes, "__wrapped__", None)
-    return "__create_fn__" in getattr(made, "__qualname__", "") and hasattr(
-        cls, "__dataclass_fields__"
-    )
+def _is_dataclass(cls: type, repr_method: Any) -> bool:
+    """Return whether `dataclasses` wrote the repr of the class."""
+    wrapped = getattr(repr_method, "__wrapped__", None)
+    is_generated = "__create_fn__" in getattr(wrapped, "__qualname__", "")
+    return is_generated and hasattr(cls, "__dataclass_fields__")
 
 
 def _is_field(field: Any) -> bool:

@@ -65,6 +65,22 @@ def test_figure_carries_its_chart_and_is_unchanged(cells: Cells) -> None:
     cells.expect(f"{now} == before, axes.get_legend().get_visible()", "(True, True)\n")
 
 
+def test_legend_of_a_chart_has_colours_that_can_be_seen(cells: Cells) -> None:
+    code = (
+        "import matplotlib.pyplot as plt\n"
+        "plt.plot([0, 1], 'r', label='line')\n"
+        "plt.plot([1, 0], 'k', label='black line')\n"
+        "plt.bar([0], [1], fill=False, edgecolor='b', label='outline')\n"
+        "plt.legend();"
+    )
+    (display,) = show(cells, code)
+    with Image.open(io.BytesIO(base64.b64decode(display.data))) as image:
+        chart = read_chart(image)
+    assert chart is not None
+    colours = {entry.label: entry.colour for entry in chart.panels[0].legend}
+    assert colours == {"line": "#ff0000", "black line": "#8c94a6", "outline": "#0000ff"}
+
+
 @pytest.mark.parametrize("backend", ["", "Agg", "svg"])
 def test_figures_are_shown_in_order(cells: Cells, backend: str) -> None:
     start = "import matplotlib.pyplot as plt"
@@ -716,6 +732,8 @@ def test_figure_is_described_with_its_axes_series_legend_and_overlaps(cells: Cel
         ("plt.barh(['x', 'y'], [1, 5]);", "2 bars: 1 to 5"),
         ("plt.hist([1, 1, 2], bins=2);", "2 bars: 1 to 2"),
         ("plt.plot([]);", "line: 0 points, without a finite value"),
+        ("plt.errorbar([1, 2], [3, 4], yerr=1);", "line: 2 points, x 1 to 2, y 3 to 4"),
+        ("plt.stem([1, 2], [3, 4]);", "line: 2 points, x 1 to 2, y 3 to 4"),
         ("plt.pie([1, 2]);", "2 shapes (Wedge)"),
         ("plt.gca();", "nothing is drawn in it"),
         ("for n in range(15): plt.plot([n])\nplt.show()", "… and 3 more series"),

@@ -312,10 +312,10 @@ def test_figures_of_a_step_go_back_scaled_and_in_words(
     assert images(service.asked[-1]) == []
 
 
-@pytest.mark.parametrize("why", ["a setting", "a model that cannot see"])
-def test_figures_go_back_in_words_only(service: Service, asked: OpenSession, why: str) -> None:
+@pytest.mark.parametrize("reason", ["a setting", "a model that cannot see"])
+def test_figures_go_back_in_words_only(service: Service, asked: OpenSession, reason: str) -> None:
     service.documents = BLIND_SERVER
-    by_setting = why == "a setting"
+    by_setting = reason == "a setting"
     protocol = OPENAI if by_setting else BLIND
     service.replies = [protocol.reply(PLOTS), protocol.reply("I read.")]
     it = asked(protocol, approval="auto", return_pictures=not by_setting)

@@ -37,17 +37,24 @@ PANEL: dict[str, Any] = {
 }
 
 
-def png(image: Image.Image) -> str:
+def encode_png(image: Image.Image) -> str:
     file = io.BytesIO()
     image.save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
-def described(*panels: dict[str, Any], **about: Any) -> Image.Image:
-    """Return a picture with this description; its data are red on the left."""
+def described(*panels: dict[str, Any], **fields: Any) -> Image.Image:
+    """Return a picture with these panels and other fields of a description. Its data are red on the
+    left."""
     data = Image.new("RGBA", (200, 100), (0, 0, 0, 0))
     data.paste((255, 0, 0, 255), (0, 0, 100, 100))
-    chart = {"size": [200, 100], "png": png(data), "title": "", "panels": list(panels), **about}
+    chart = {
+        "size": [200, 100],
+        "png": encode_png(data),
+        "title": "",
+        "panels": list(panels),
+        **fields,
+    }
     image = Image.new("RGB", (200, 100), "white")
     image.info[METADATA_KEY] = json.dumps(chart)
     return image
@@ -88,18 +95,18 @@ def test_data_have_their_colours_on_the_ground_of_the_theme() -> None:
 
 def test_panels_stand_beside_and_below_each_other() -> None:
     boxes = [[10, 10, 90, 40], [110, 10, 190, 40], [10, 60, 90, 90], [110, 60, 190, 90]]
-    plain = {"legend": [], "notes": [], "x_label": "", "y_label": ""}
+    no_words: dict[str, Any] = {"legend": [], "notes": [], "x_label": "", "y_label": ""}
     panels = [
-        {**PANEL, **plain, "box": box, "title": f"panel {number}"}
+        {**PANEL, **no_words, "box": box, "title": f"panel {number}"}
         for number, box in enumerate(boxes)
     ]
     rows = texts(described(*panels, title="All"), 60, 20)
     assert rows[0].split() == ["All"]
-    upper = next(row for row in rows if "panel 0" in row)
-    lower = next(row for row in rows if "panel 2" in row)
-    assert upper.index("panel 0") < 30 <= upper.index("panel 1")
-    assert "panel 3" in lower
-    assert rows.index(upper) < rows.index(lower)
+    upper_row = next(row for row in rows if "panel 0" in row)
+    lower_row = next(row for row in rows if "panel 2" in row)
+    assert upper_row.index("panel 0") < 30 <= upper_row.index("panel 1")
+    assert "panel 3" in lower_row
+    assert rows.index(upper_row) < rows.index(lower_row)
 
 
 def test_scale_of_colours_is_narrow_and_labelled_on_the_right() -> None:
@@ -122,9 +129,11 @@ def test_a_figure_is_drawn_in_any_space(size: tuple[int, int]) -> None:
         {"panels": [{}]},
         {"panels": [{**PANEL, "box": [5, 5, 5, 5]}]},
         {"panels": [{**PANEL, "box": ["x"] * 4}]},
+        {"panels": [{**PANEL, "box": [0, 0, 9, float("inf")]}]},
+        {"panels": [{**PANEL, "box": [300, 10, 400, 90]}]},
         {"panels": 7},
         {"png": "none"},
-        {"png": png(Image.new("1", (5_000, 10)))},
+        {"png": encode_png(Image.new("1", (5_000, 10)))},
     ],
 )
 def test_a_foreign_description_is_not_drawn(broken: dict[str, Any]) -> None:
@@ -135,9 +144,21 @@ def test_a_foreign_description_is_not_drawn(broken: dict[str, Any]) -> None:
     assert [strip.cell_length for strip in strips] == [20] * 5
 
 
+def test_a_panel_is_drawn_as_far_as_it_is_in_the_figure() -> None:
+    rows = texts(described({**PANEL, "box": [-60, -30, 260, 140]}), 40, 12)
+    assert any("Fruit sold" in row for row in rows)
+
+
+@pytest.mark.parametrize("position", [float("nan"), float("inf"), 1e300])
+def test_notes_outside_of_any_place_are_left_out(position: float) -> None:
+    rows = texts(described({**PANEL, "notes": [[position, 0.5, "nowhere", "left"]]}))
+    assert not any("nowhere" in row for row in rows)
+
+
 def test_hostile_words_do_not_reach_the_terminal() -> None:
     hostile = "\x1b[2J\u202e[bold]" + "x" * 10_000
-    panel = {**PANEL, "title": hostile, "legend": [[hostile, hostile]], "y_label": hostile}
+    legend = [[hostile, hostile], ["no colour", "rgb( , , )"]]
+    panel = {**PANEL, "title": hostile, "legend": legend, "y_label": hostile}
     text = "\n".join(texts(described(panel), 60, 12))
     assert not set(text) & set("\x1b\u202e")
 

@@ -130,6 +130,30 @@ def test_cyclic_and_endless_values_end() -> None:
     assert len(pretty_repr(shared, 80)) < 5_000_000
 
 
+def test_objects_of_any_metaclass_are_written() -> None:
+    class ComparingMeta(type):
+        def __eq__(cls, other: object) -> bool:  # which makes the class unhashable
+            raise AssertionError
+
+    class Compared(metaclass=ComparingMeta):
+        def __repr__(self) -> str:
+            return "compared"
+
+    assert pretty_repr([Compared()], 80) == "[compared]"
+
+
+def test_counts_that_cannot_be_compared_stay_in_their_order() -> None:
+    counter: collections.Counter[str] = collections.Counter(a=1)
+    counter["b"] = "many"  # type: ignore[assignment]
+    assert pretty_repr(counter, 80) == repr(counter)
+
+
+def test_escapes_count_when_a_string_is_wrapped() -> None:
+    lines = pretty_repr(["word\n" * 12], 40).split("\n")
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 40
+
+
 def test_error_of_a_repr_is_raised() -> None:
     class Broken:
         def __repr__(self) -> str:

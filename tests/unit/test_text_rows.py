@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from mahtab_tui.tui.rows import text_window
-from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
+from mahtab_tui.tui.rows.row import MAX_LINE_CHARS, cut_spans, hard_cuts, shorten_line
 from mahtab_tui.tui.rows.text_window import LINE, LocalText, TextRow, TextWindow, find_match
 
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
@@ -104,11 +104,11 @@ def test_rows_contain_only_their_own_spans() -> None:
     assert list(cut_spans([], [0])) == [[]]
 
 
-@pytest.mark.parametrize("size", [WIDEST + 1, 6_000_000])
+@pytest.mark.parametrize("size", [MAX_LINE_CHARS + 1, 6_000_000])
 def test_long_line_shows_both_ends_and_the_omitted_count(size: int) -> None:
     line = "x = '" + "a" * (size - 11) + "'; end"[:6]
     shown = shorten_line(line)
-    assert len(shown) <= WIDEST
+    assert len(shown) <= MAX_LINE_CHARS
     assert shown.startswith("x = 'aaa")
     assert shown.endswith("'; end")
-    assert f"{size - WIDEST * 9 // 10:,} characters of this line are not shown" in shown
+    assert f"{size - MAX_LINE_CHARS * 9 // 10:,} characters of this line are not shown" in shown

@@ -34,7 +34,7 @@ from mahtab_tui.tui.pictures import draw_blocks, open_picture
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import (
     DEFAULT_SPACE,
-    HIGHEST,
+    MAX_PICTURE_ROWS,
     OutputRows,
     grid_rows,
     picture_rows,
@@ -272,7 +272,7 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
 def test_picture_fits_its_space_and_the_screen(width: int, height: int, room: int) -> None:
     columns, rows = size_in_cells(width, height, room)
     assert 1 <= columns <= room
-    assert 1 <= rows <= HIGHEST
+    assert 1 <= rows <= MAX_PICTURE_ROWS
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from textual.geometry import Offset
 from textual.selection import Selection
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.transcript.fold import output_text
+from mahtab_tui.tui.transcript.output import PictureSpace
 from mahtab_tui.tui.transcript.view import (
     SearchMatch,
     match_position,
@@ -53,6 +57,18 @@ def test_each_match_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
     matches = [match_position(SearchMatch(0, n), rows, re.compile("straw")) for n in range(5)]
     assert [match.row for match in matches] == [0, 2, 2, 3, 3], "the last one is hidden"
+
+
+def test_top_line_stays_in_its_entry_when_pictures_have_less_space() -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (800, 480)).save(file, "PNG")
+    cell = Cell(author="you", person=True, code="figure")
+    cell.output.show("<Image>", "image/png", base64.b64encode(file.getvalue()).decode())
+    rows = window(cell, width=100)
+    last = RowPosition(0, len(rows.rows(0)) - 1)
+    top = rows.redraw_from(last, 100, PALETTE, PictureSpace(height=8))
+    assert len(rows.rows(0)) < last.row
+    assert rows.row(top).picture is not None
 
 
 def test_copying_few_rows_of_a_long_entry_looks_at_no_others() -> None:

@@ -19,10 +19,10 @@ from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.rows.row import (
-    LIMIT,
+    MAX_CODE_LINES,
+    MAX_LINE_CHARS,
     MAX_TEXT_HEAD_CHARS,
     MAX_TEXT_TAIL_CHARS,
-    WIDEST,
     Row,
     Span,
     add_separators,
@@ -59,11 +59,13 @@ class CodeRows(list[Row]):
         if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled]):
-            self._settled, self._settled_rows = 0, []
+            self._settled = 0
+            self._settled_rows = []
         self._code = code
         if (ends := two_ends(code)) != [code]:
             if ends[0] != self._head:
-                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
+                self._head = ends[0]
+                self._head_rows = list(self._draw_rows(ends[0]))
             self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
             return
         tail = code[self._settled :]
@@ -82,30 +84,35 @@ def code_rows(
     """Draw code; long lines are wrapped between tokens, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED, token_cuts):
-            spans, indent = row.spans, 0
             if row.soft:
-                spans, indent = [(WRAPPED, palette.muted), *spans[1:]], len(WRAPPED)
-            yield row._replace(spans=spans, fill=palette.surface, indent=indent)
+                spans = [(WRAPPED, palette.muted), *row.spans[1:]]
+                yield row._replace(spans=spans, fill=palette.surface)
+            else:
+                yield row._replace(fill=palette.surface, indent=0)
 
 
 def two_ends(code: str) -> list[str]:
-    """Return the start and end of long code, or all of short code."""
+    """Return the start and the end of long code, with a comment on what is left out between them;
+    or all of short code."""
     line_count = code.count("\n") + 1
-    if line_count <= LIMIT and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
-        return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
+    if line_count <= MAX_CODE_LINES and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
+        return [code if len(code) <= MAX_LINE_CHARS else _shorten_lines(code.split("\n"))]
 
-    head, tail = LIMIT * 3 // 4, LIMIT // 4
-    beginning = code[:MAX_TEXT_HEAD_CHARS].split("\n", head)[:head]
-    end = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", tail)[-tail:]
-    if line_count > LIMIT:
-        omitted = f"{line_count - len(beginning) - len(end):,} lines"
+    max_head_lines = MAX_CODE_LINES * 3 // 4
+    max_tail_lines = MAX_CODE_LINES // 4
+    head_lines = code[:MAX_TEXT_HEAD_CHARS].split("\n", max_head_lines)[:max_head_lines]
+    tail_lines = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", max_tail_lines)[-max_tail_lines:]
+    if line_count > MAX_CODE_LINES:
+        omitted = f"{line_count - len(head_lines) - len(tail_lines):,} lines"
     else:
-        visible_chars = len("\n".join(beginning)) + len("\n".join(end))
+        visible_chars = len("\n".join(head_lines)) + len("\n".join(tail_lines))
         omitted = f"{len(code) - visible_chars:,} characters"
-    return [_shorten_lines(beginning), _shorten_lines([f"# … {omitted} left out …", *end])]
+    comment = f"# … {omitted} left out …"
+    return [_shorten_lines(head_lines), _shorten_lines([comment, *tail_lines])]
 
 
 def is_drawn_whole(code: str) -> bool:
+    """Return whether nothing of a cell's code is left out."""
     return two_ends(code) == [code]
 
 
@@ -120,7 +127,8 @@ def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
     offset, symbol = next(hidden, _NO_CHARACTER)
     position = 0
     for token, text in tokens(lexer, code):
-        style, done = palette.token(token), 0
+        style = palette.token(token)
+        done = 0
         while offset < position + len(text):
             _add(lines, text[done : offset - position], style)
             lines[-1].append((symbol, palette.alarm))
@@ -144,12 +152,12 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
-    found = ((token, text) for _, token, text in lexer.get_tokens_unprocessed(code))
-    for token, same in groupby(found, key=itemgetter(0)):
+    pairs = ((token, text) for _, token, text in lexer.get_tokens_unprocessed(code))
+    for token, neighbours in groupby(pairs, key=itemgetter(0)):
         if token is Token.Error:  # one per character, and an emoji may have several
-            yield token, "".join(text for _, text in same)
+            yield token, "".join(text for _, text in neighbours)
         else:
-            yield from same
+            yield from neighbours
 
 
 def safe_length(code: str) -> int:
@@ -164,6 +172,7 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
+"""Characters of an old summary that are drawn."""
 NAMES = 200
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
@@ -176,19 +185,25 @@ def _join_summary(type: str, summary: str, kind: str | None) -> str:
 
 
 def describe_change(change: Change) -> str:
-    """`DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
-    kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
-    now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
-    after = _join_summary(kind, now, change.kind)
-    if change.columns:
-        after = f"{after}  {plain(change.columns)}"
-        now = f"{now}  {plain(change.columns)}"
-    if not old_kind:
+    """Return `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`, `Order(total=3 → 4)`."""
+    type_name = plain(change.type or "")
+    old_type_name = plain(change.was_type or "")
+    summary = add_separators(plain(change.summary or ""))
+    old_summary = add_separators(plain(change.was or ""))
+    has_same_type = type_name == old_type_name
+    if has_same_type and old_type_name:
+        fields = changed_fields(old_summary, summary)
+        if fields:
+            return f"{type_name}({fields})"
+
+    columns = f"  {plain(change.columns)}" if change.columns else ""
+    after = _join_summary(type_name, summary, change.kind) + columns
+    if not old_type_name:
         return after
-    if kind == old_kind and (fields := changed_fields(was, now)):
-        return f"{kind}({fields})"
-    before = _join_summary(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
-    return f"{before} → {now if old_kind == kind else after}"
+    if len(old_summary) > WAS:
+        old_summary = old_summary[: WAS - 1] + "…"
+    before = _join_summary(old_type_name, old_summary, change.kind)
+    return f"{before} → {summary + columns if has_same_type else after}"
 
 
 def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:

@@ -216,17 +216,19 @@ class Markdown:
     def _list(self, block: Block, width: int) -> list[Row]:
         ordered = block.type == "ordered_list"
         start = int(block.attrs.get("start", 1)) if ordered else 0
-        items, muted = block.children, self._palette.muted
+        items = block.children
+        muted = self._palette.muted
         marks = [f"{start + number}. " if ordered else "• " for number in range(len(items))]
-        room = max(map(len, marks))
+        mark_width = max(map(len, marks))
         children = (child for item in items for child in item.children)
         loose = any(child.type == "paragraph" and not child.hidden for child in children)
         rows: list[Row] = []
         for mark, item in zip(marks, items, strict=True):
             if rows and loose:
                 rows.append(Row())
-            inner = self._stack(item, max(NARROWEST, width - room), loose=loose)
-            rows += _indent(inner or [Row()], (mark.rjust(room), muted), (" " * room, muted))
+            inner = self._stack(item, max(NARROWEST, width - mark_width), loose=loose)
+            first_indent = (mark.rjust(mark_width), muted)
+            rows += _indent(inner or [Row()], first_indent, (" " * mark_width, muted))
         return rows
 
     def _quote(self, block: Block, width: int) -> list[Row]:

@@ -29,16 +29,23 @@ FRAME_RATE = 10
 
 Span = tuple[str, Style]
 
-LIMIT = 400
-"""Lines of code from which only its two ends are shown."""
+MAX_CODE_LINES = 400
+"""Lines of code above which only its two ends are drawn."""
 
-WIDEST = 10_000
-"""Characters of a line from which only its two ends are shown."""
+MAX_LINE_CHARS = 10_000
+"""Characters of a line above which only its two ends are drawn."""
 
-MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS = 30_000, 10_000
+MAX_TEXT_HEAD_CHARS = 30_000
+MAX_TEXT_TAIL_CHARS = 10_000
 """Characters of a long text that are drawn, at its beginning and at its end."""
+OPEN_HINT = " (Enter shows all)"
 
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
+
+_WORDS = re.compile(r"([^ ]+) *| +")
+"""A word, and the spaces after it."""
+_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
+"""A name or number with the punctuation after it, and the spaces after these."""
 
 
 def add_separators(summary: str) -> str:
@@ -47,19 +54,28 @@ def add_separators(summary: str) -> str:
 
 
 def shorten_line(line: str) -> str:
-    if len(line) <= WIDEST:
+    if len(line) <= MAX_LINE_CHARS:
         return line
-    head, tail = WIDEST * 8 // 10, WIDEST // 10
+    head = MAX_LINE_CHARS * 8 // 10
+    tail = MAX_LINE_CHARS // 10
     return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
 
 
-def shorten_text(text: str) -> str:
-    """Return a text, or the two ends of one that is too long to be drawn."""
-    omitted_chars = len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS
-    if omitted_chars <= 0:
+def shorten_text(text: str, hint: str = OPEN_HINT) -> str:
+    """Return a text, or the two ends of one that is too long to be drawn. hint: how to see all."""
+    if fits_undivided(text):
         return text
-    note = f"… {omitted_chars:,} characters left out (Enter shows all) …"
+    note = omission_note(len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS, hint)
     return f"{text[:MAX_TEXT_HEAD_CHARS]}\n{note}\n{text[-MAX_TEXT_TAIL_CHARS:]}"
+
+
+def fits_undivided(text: str) -> bool:
+    """Return whether a text is short enough to be drawn whole."""
+    return len(text) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS
+
+
+def omission_note(omitted_chars: int, hint: str = OPEN_HINT) -> str:
+    return f"… {omitted_chars:,} characters left out{hint} …"
 
 
 class Row(NamedTuple):
@@ -100,18 +116,15 @@ def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
         return [0]
     if text.isascii():
         return [0, *range(limit, len(text), width)]
-    cuts, used = [0], 0
+    cuts = [0]
+    used = 0
     for position, _, cells in split_graphemes(text)[0]:  # an emoji's selector may make it wider
         if used + cells > limit and used:
             cuts.append(position)
-            used, limit = 0, width
+            used = 0
+            limit = width
         used += cells
     return cuts
-
-
-_WORDS = re.compile(r"([^ ]+) *| +")
-_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
-"""A name or number with the punctuation after it."""
 
 
 def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
@@ -120,29 +133,35 @@ def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
 
 
 def token_cuts(text: str, width: int, first: int = 0) -> list[int]:
-    """Return where rows start that end between words of code, also where it has no spaces."""
+    """Return where rows start that end between tokens of code, also where it has no spaces."""
     return _cut_between(_TOKENS, text, width, first)
 
 
 def _cut_between(pieces: re.Pattern[str], text: str, width: int, first: int) -> list[int]:
-    limit = first or width
-    if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
+    """Return where rows start. pieces: matches a word, its first group, with the spaces after it."""
+    row_width = first or width
+    if len(text) <= row_width and (text.isascii() or cell_len(text) <= row_width):
         return [0]
     cuts = [0]
-    used = 0
+    used_cells = 0
     for piece in pieces.finditer(text):
-        start, end = piece.span(1) if piece[1] else (piece.start(), piece.start())
-        word_width = cell_len(text[start:end])
-        if used and used + word_width > limit:
+        start = piece.start()
+        word = piece[1] or ""
+        word_cells = cell_len(word)
+        if used_cells and used_cells + word_cells > row_width:
             cuts.append(start)
-            used = 0
-            limit = width
-        if word_width > limit:
-            inner = [start + cut for cut in hard_cuts(text[start:end], width, limit)][1:]
-            cuts += inner
-            word_width = cell_len(text[(inner or [start])[-1] : end])
-            limit = width if inner else limit
-        used += word_width + piece.end() - end
+            used_cells = 0
+            row_width = width
+
+        # A word that is wider than a row is cut anywhere.
+        if word_cells > row_width:
+            inner_cuts = hard_cuts(word, width, row_width)[1:]
+            if inner_cuts:
+                cuts += [start + cut for cut in inner_cuts]
+                word_cells = cell_len(word[inner_cuts[-1] :])
+                row_width = width
+        # Spaces that end a row may stand out of it.
+        used_cells += word_cells + len(piece[0]) - len(word)
     return cuts
 
 
@@ -150,15 +169,19 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
     """Yield the spans of rows that start at these offsets."""
     limits = [*cuts[1:], None]
     row: list[Span] = []
-    position, line = 0, 0
+    position = 0
+    line = 0
     for text, style in spans:
-        start, end = 0, position + len(text)
+        start = 0
+        end = position + len(text)
         while (limit := limits[line]) is not None and end > limit:
             if limit > position:
                 row.append((text[start : start + limit - position], style))
             yield row
             start += limit - position
-            row, position, line = [], limit, line + 1
+            row = []
+            position = limit
+            line += 1
         if start < len(text):
             row.append((text[start:], style))
             position = end
@@ -184,7 +207,8 @@ def paragraph(
 
 
 MARGIN = 1
-BAR, MARK = "▌", "▐"
+BAR = "▌"
+MARK = "▐"
 EDGE = MARGIN + 2
 RIGHT = 1
 
@@ -200,7 +224,8 @@ def to_strip(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    used, offset = EDGE, 0
+    used = EDGE
+    offset = 0
     for text, style in row.spans:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
@@ -211,7 +236,8 @@ def to_strip(
     right = [Segment(text, body + style) for text, style in row.right]
     right_width = sum(segment.cell_length for segment in right)
     if right and used + right_width + RIGHT > width:
-        right, right_width = [], 0
+        right = []
+        right_width = 0
     space = width - used - right_width - RIGHT
     if space < 0:
         return Strip(segments, used).crop_extend(0, width, base)
@@ -355,7 +381,8 @@ class RowsView(ScrollView, can_focus=True):
             self.refresh_view()
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.width, self.visual_style.rich_style
+        width = self.width
+        base = self.visual_style.rich_style
         if self._laid_out is None:
             return Strip.blank(width, base)
         if y < self.head:
@@ -371,7 +398,8 @@ class RowsView(ScrollView, can_focus=True):
         return plain_strip(row, self.margin, width, base)
 
     def refresh_changed(self) -> None:
-        top, before = self.scroll_offset.y, self._drawn_rows
+        top = self.scroll_offset.y
+        before = self._drawn_rows
         rows = range(top, min(top + self.page, len(self._source)))
         self._drawn_rows = [self._source[row] for row in rows]
         for row, (old, new) in enumerate(zip_longest(before, self._drawn_rows), top):

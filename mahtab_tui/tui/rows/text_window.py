@@ -80,7 +80,7 @@ def find_match(text: Text, words: str, start: int, *, backwards: bool = False) -
         if time.monotonic() > until:
             raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
         part = text.read(first, min(last + len(words), text.size))
-        spans = [each.span() for each in pattern.finditer(part) if first + each.start() < last]
+        spans = [match.span() for match in pattern.finditer(part) if first + match.start() < last]
         if spans:
             begin, end = spans[-1 if backwards else 0]
             return first + begin, first + end
@@ -116,8 +116,8 @@ class TextWindow:
             end, text = self._line(line)
             for first, last in self._cuts(line, text, width):
                 if first >= start and len(rows) < count:
-                    shown = text[first - line : last - line]
-                    rows.append(TextRow(first, last, number if first == line else None, shown))
+                    row_number = number if first == line else None
+                    rows.append(TextRow(first, last, row_number, text[first - line : last - line]))
             number += end > line + len(text)
             if end >= self.source.size:
                 break
@@ -142,17 +142,17 @@ class TextWindow:
 
     def line_start(self, offset: int) -> int:
         first = max(0, offset - LINE)
-        found = self.source.part(first, offset).rfind("\n")
-        if found >= 0:
-            return first + found + 1
+        line_break = self.source.part(first, offset).rfind("\n")
+        if line_break >= 0:
+            return first + line_break + 1
         return 0 if first == 0 else offset - offset % LINE
 
     def _line(self, start: int) -> tuple[int, str]:
         last = min(start + LINE, self.source.size)
         text = self.source.part(start, last)
-        found = text.find("\n")
-        if found >= 0:
-            return start + found + 1, _visible_text(text[:found])
+        line_break = text.find("\n")
+        if line_break >= 0:
+            return start + line_break + 1, _visible_text(text[:line_break])
         if last < self.source.size:
             last = max(start + 1, last - last % LINE)
         return last, _visible_text(text[: last - start])
@@ -166,8 +166,10 @@ def _visible_text(text: str) -> str:
     """Replace each hidden character by one visible one; offsets stay."""
     characters = list(text.replace("\t", " "))
     for offset, symbol in hidden_characters(text):
-        blank = text[offset] >= "\xa0" and text[offset].isspace()
-        characters[offset] = " " if blank else symbol if len(symbol) == 1 else "·"
+        is_blank = text[offset] >= "\xa0" and text[offset].isspace()
+        if is_blank:
+            symbol = " "
+        characters[offset] = symbol if len(symbol) == 1 else "·"
     return "".join(characters)
 
 
@@ -210,7 +212,8 @@ class LongTextView(Widget, can_focus=True):
         return None
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.visual_style.rich_style
+        width = self.size.width
+        base = self.visual_style.rich_style
         text, style = self.edge(y)
         edge = Segment(text, base + style)
         if y >= len(self.lines):
@@ -243,7 +246,8 @@ class LongTextView(Widget, can_focus=True):
 
     def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
         add(part)
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         for work in waiting:
             self.load_then(work)
 
@@ -313,7 +317,8 @@ class LongTextView(Widget, can_focus=True):
         return find_match(self.source, words, start, backwards=backwards)
 
     def search(self, words: str) -> None:
-        self.words, self.found = words, None
+        self.words = words
+        self.found = None
         self.action_next(False)
         if not words:
             self.load_then(self.refresh_view)
@@ -338,7 +343,8 @@ class LongTextView(Widget, can_focus=True):
     def _show_found(self) -> None:
         if self.found is None:
             return
-        start, width = self.found[0], self.text_width
+        start = self.found[0]
+        width = self.text_width
         row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
             self.top = self.window.up(row, min(3, self.size.height // 4), width)

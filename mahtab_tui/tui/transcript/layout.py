@@ -19,12 +19,14 @@ from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_lin
 from mahtab_tui.tui.rows.row import (
     FRAME_RATE,
     FRAMES,
-    LIMIT,
+    MAX_CODE_LINES,
     Row,
     Rows,
     Span,
     fit_text,
+    fits_undivided,
     hard_cuts,
+    omission_note,
     paragraph,
     shorten_text,
 )
@@ -42,11 +44,16 @@ from mahtab_tui.tui.transcript.output import (
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
-LONGEST = 2_000
+MAX_ARGUMENTS_CHARS = 2_000
+"""Characters of a tool's arguments that are drawn."""
 MAX_HEAD_CHARS = 20_000
 """Characters drawn at the beginning of a model's text that is too long to be drawn whole."""
-MIN_TAIL_CHARS, MAX_TAIL_CHARS = 4_000, 6_000
-"""Characters drawn at its end, which fill a large screen."""
+MIN_TAIL_CHARS = 4_000
+MAX_TAIL_CHARS = 6_000
+"""Characters drawn at its end, which fill a large screen. While the text is streamed, the end grows
+from the smaller number to the larger one, and is then cut again."""
+MAX_WORD_SEARCH_CHARS = 2_000
+"""Characters in which the next line or word is searched."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -66,42 +73,51 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     """Draw a call: `⚒ search_code pattern="x"`, and its result."""
-    mark, style, how = {
+    mark, style, state_words = {
         "ok": ("⚒", palette.model, ""),
         "running": ("⚒", palette.moon, "  runs"),
         "error": ("✗", palette.bad, "  error"),
     }.get(use.state, ("■", palette.moon, f"  {use.state}"))
     arguments = _arguments(use.arguments)
-    if len(arguments) > LONGEST:
-        arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
-    name, words = (plain(use.name), palette.text), (f"  {arguments}", palette.muted)
-    head = [(f"{mark} ", style), name, words, (how, style)]
+    if len(arguments) > MAX_ARGUMENTS_CHARS:
+        arguments = f"{arguments[:MAX_ARGUMENTS_CHARS]}… ({len(arguments):,} characters)"
+    head = [
+        (f"{mark} ", style),
+        (plain(use.name), palette.text),
+        (f"  {arguments}", palette.muted),
+        (state_words, style),
+    ]
     rows = [*paragraph(head, width, palette.model, indent="  ")]
-    given = palette.bad if use.state == "error" else palette.muted
+    if not use.text:
+        return rows
+
+    result_style = palette.bad if use.state == "error" else palette.muted
     result = shorten_text(plain(use.text)).expandtabs(4).rstrip("\n")
-    for line in result.split("\n") if use.text else ():
-        rows += paragraph([(f"  {line}", given)], width, palette.model, cut=hard_cuts)
+    for line in result.split("\n"):
+        rows += paragraph([(f"  {line}", result_style)], width, palette.model, cut=hard_cuts)
     return rows
 
 
-def _arguments(written: str) -> str:
+def _arguments(source: str) -> str:
+    """Return arguments as `name=value`; as they are if they are not a JSON object."""
     try:
-        given = dict(json.loads(written)).items()
-        parts = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given)
-        written = "  ".join(parts)
+        arguments = dict(json.loads(source)).items()
+        parts = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments]
+        source = "  ".join(parts)
     except (ValueError, TypeError, RecursionError):  # a record from another program
         pass
-    return plain(written).replace("\n", " ")
+    return plain(source).replace("\n", " ")
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
     mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(
         note.level, ("·", palette.muted)
     )
-    words = palette.muted if note.level in ("info", "quiet") else palette.text
+    text_style = palette.muted if note.level in ("info", "quiet") else palette.text
+    text = shorten_text(plain(note.text), hint="")  # Enter does not open notes
     rows: list[Row] = []
-    for number, line in enumerate(shorten_text(plain(note.text)).expandtabs(4).split("\n")):
-        spans = [(f"{mark} " if number == 0 else "  ", style), (line, words)]
+    for number, line in enumerate(text.expandtabs(4).split("\n")):
+        spans = [(f"{mark} " if number == 0 else "  ", style), (line, text_style)]
         rows += paragraph(spans, width, None, indent="  ")
     return rows
 
@@ -133,6 +149,8 @@ def _spinner(elapsed: float) -> str:
 
 
 class WordsRows(list[Row]):
+    """The rows of a model's text, which may be streamed: `update` draws what is new."""
+
     def __init__(self, words: Words, width: int, palette: Palette) -> None:
         super().__init__()
         self._words = words
@@ -141,34 +159,40 @@ class WordsRows(list[Row]):
         self._markdown = Markdown(self._palette)
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = -1
-        self._settled = 0
+        self._settled_chars = 0
         self._settled_rows: list[Row] = []
+        """The blocks that more text cannot change, and their number of characters."""
         self._head_rows: list[Row] = []
         """The beginning of a long text, which stays."""
         self._tail_start = 0
+        """Where the drawn end of a long text begins in its source."""
 
     def update(self) -> None:
         if self._revision != self._words.revision:
             self._revision = self._words.revision
-            self._settled, self._settled_rows = 0, []
+            self._settled_chars = 0
+            self._settled_rows = []
             self._head_rows = []
             if self._words.figures:
                 marks = FigureMarks(self._words.figures, self._palette)
                 self._markdown = Markdown(self._palette, marks)
+
         source = self._words.source
         if len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS:
             self._draw_blocks(plain(source))
         else:
             self._draw_two_ends(source)
-        texts = [one_line(figure.doubt) for figure in self._words.own_figures if not figure.found]
-        if texts:
-            line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
+
+        doubts = [one_line(figure.doubt) for figure in self._words.own_figures if not figure.found]
+        if doubts:
+            line = fit_text(f"not computed: {', '.join(doubts)}", self._width).rstrip()
             self.append(Row([(line, self._palette.muted)], self._bar))
         if mark := self._words.mark:
             self.append(Row([(f"■ {mark}", self._palette.muted)], self._palette.model))
 
     def _draw_two_ends(self, source: str) -> None:
-        """Draw the beginning once, and the end again: the work does not grow with the text."""
+        """Draw the beginning once, and the end every time, so that the work does not grow with the
+        text."""
         if not self._head_rows:
             self._draw_blocks(plain(source[:MAX_HEAD_CHARS]))
             self._head_rows = list(self)
@@ -176,24 +200,24 @@ class WordsRows(list[Row]):
         if len(source) - self._tail_start > MAX_TAIL_CHARS:
             self._tail_start = _line_or_word_start(source, len(source) - MIN_TAIL_CHARS)
         omitted_chars = self._tail_start - MAX_HEAD_CHARS
-        note = f"… {omitted_chars:,} characters left out (Enter shows all) …"
-        tail = parse(plain(source[self._tail_start :]))
+        note = omission_note(omitted_chars)
         self[:] = [
             *self._head_rows,
             Row(bar=self._bar),
             Row([(note, self._palette.muted)], self._bar),
         ]
-        for block in tail:
+        for block in parse(plain(source[self._tail_start :])):
             self += self._block(block, first=False)
 
     def _draw_blocks(self, source: str) -> None:
-        open_source = source[self._settled :]
+        """Draw a text, of which the settled blocks have been drawn."""
+        open_source = source[self._settled_chars :]
         blocks = parse(open_source)
         for block in blocks[:-1]:
             self._settled_rows += self._block(block, first=not self._settled_rows)
         if len(blocks) > 1:
             lines = open_source.split("\n", first_line(blocks[-1]))
-            self._settled += len(open_source) - len(lines[-1])
+            self._settled_chars += len(open_source) - len(lines[-1])
         self[:] = self._settled_rows
         if blocks:
             self += self._block(blocks[-1], first=not self._settled_rows)
@@ -212,9 +236,10 @@ class WordsRows(list[Row]):
 
 
 def _line_or_word_start(text: str, start: int) -> int:
-    """Return where the next line begins, or else the next word, if either is near."""
+    """Return where the next line begins, or else the next word; `start` if neither is near."""
     for separator in "\n ":
-        if (position := text.find(separator, start, start + LONGEST)) >= 0:
+        position = text.find(separator, start, start + MAX_WORD_SEARCH_CHARS)
+        if position >= 0:
             return position + 1
     return start
 
@@ -228,7 +253,7 @@ PATIENCE = 0.3
 
 
 def folded_code(code: str) -> str:
-    """Return the first lines of code that is too long for a cell that has run."""
+    """Return code, or its first lines if it is too long for a cell that has run."""
     lines = code.split("\n")
     if len(lines) <= FOLD_ABOVE_LINES:
         return code
@@ -253,12 +278,15 @@ class CellRows:
     def update(self) -> None:
         cell = self._cell
         code = cell.code.strip("\n")
-        folded = folded_code(code) if cell.number is not None and not cell.approval else code
-        self._code.update(folded)
+        has_run = cell.number is not None and not cell.approval
+        visible_code = folded_code(code) if has_run else code
+        self._code.update(visible_code)
         self._parts = [self._code]
-        if hidden := code.count("\n", len(folded)):
-            note = (f"… {hidden:,} lines", self._palette.muted)
+        hidden_line_count = code.count("\n", len(visible_code))
+        if hidden_line_count:
+            note = (f"… {hidden_line_count:,} lines", self._palette.muted)
             self._parts += [[Row([note], self._bar, fill=self._palette.surface)]]
+
         blank = [Row()]
         if len(cell.output):
             self._output.update()
@@ -268,6 +296,7 @@ class CellRows:
             self._parts += [[remark(offer, self._palette)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
+
         if cell.late_output is not None:
             if self._late_output is None:
                 self._late_output = OutputRows(
@@ -282,11 +311,15 @@ class CellRows:
 
     @property
     def reading_start(self) -> int | None:
-        if self._cell.late_output is not None or (row := self._output.reading_start) is None:
+        """The row with which reading the output should begin, if that is not its end."""
+        if self._cell.late_output is not None:
+            return None
+        output_row = self._output.reading_start
+        if output_row is None:
             return None
         # Below the header, the code and a blank row.
-        above = sum(len(part) for part in self._parts[: self._parts.index(self._output)])
-        return 1 + above + row
+        parts_above = self._parts[: self._parts.index(self._output)]
+        return 1 + sum(len(part) for part in parts_above) + output_row
 
     def __getitem__(self, index: int) -> Row:
         if index == 0:  # created when drawn, because a running cell's time changes
@@ -321,8 +354,10 @@ class CellRows:
             yield row._replace(spans=spans)
 
     def _header(self) -> Row:
-        cell, palette = self._cell, self._palette
-        muted, waits = palette.muted, cell.approval == "waiting"
+        cell = self._cell
+        palette = self._palette
+        muted = palette.muted
+        waits = cell.approval == "waiting"
         label = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
         name = label if cell.number is None else f"In {cell.number}"
         parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
@@ -343,7 +378,8 @@ class CellRows:
         return Row(spans, self._bar, right=self._right())
 
     def _right(self) -> list[Span]:
-        cell, palette = self._cell, self._palette
+        cell = self._cell
+        palette = self._palette
         if cell.started is not None:
             elapsed = time.time() - cell.started
             time_spans = [("● ", palette.moon), (duration(elapsed), palette.muted)]
@@ -431,34 +467,40 @@ class EntryRows:
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
-        entry, palette, row = self._entry, self._palette, index - self._entry.gap
+        entry = self._entry
+        palette = self._palette
+        row = index - entry.gap
         if row < 0:
             drawn = Row(bar=palette.model if entry.joined else None)
         else:
-            drawn, more = self._rows[row], len(self._rows) - row
-            if entry.collapsed and row == COLLAPSED - 1 and more > 1:
-                drawn = Row([(f"… {more:,} rows collapsed", palette.muted)], drawn.bar)
+            drawn = self._rows[row]
+            collapsed_count = len(self._rows) - row
+            if entry.collapsed and row == COLLAPSED - 1 and collapsed_count > 1:
+                note = f"… {collapsed_count:,} rows collapsed"
+                drawn = Row([(note, palette.muted)], drawn.bar)
         greyed = entry.removed or (isinstance(entry, Cell) and entry.undone)
         return removed_row(drawn, entry, palette, first=row == 0) if greyed else drawn
 
 
 def is_text_drawn_whole(entry: Entry) -> bool:
+    """Return whether nothing of an entry's own text is left out; outputs of cells do not count."""
     match entry:
         case Words(source=source):
             return len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS
         case Question(text=text) | ToolUse(text=text):
-            return shorten_text(text) is text
+            return fits_undivided(text)
     return True
 
 
 def estimate_rows(entry: Entry, width: int) -> int:
+    """Return about how many rows an entry has, without drawing it."""
     if entry.hidden:
         return 0
     rows = entry.gap + 1
     if entry.collapsed:
         return entry.gap + COLLAPSED
     if isinstance(entry, Cell):
-        rows += min(LIMIT, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
+        rows += min(MAX_CODE_LINES, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
         rows += min(FOLD_ABOVE_LINES, len(entry.output)) + bool(len(entry.output))
         return rows + (0 if entry.late_output is None else len(entry.late_output) + 2)
     if isinstance(entry, Words):

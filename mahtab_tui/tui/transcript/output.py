@@ -32,8 +32,34 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cut
 from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
-WIDEST_COLUMN = 40
-LINES = 400
+"""Cells between the columns of a table."""
+MAX_COLUMN_CELLS = 40
+MAX_TABLE_LINES = 400
+
+MAX_PICTURE_COLUMNS = 100
+MAX_PICTURE_ROWS = 24
+MIN_CHART_ROWS = 8
+"""Rows of a figure that is drawn for the cells, even on a low screen."""
+MIN_CELL_PIXELS = 8
+"""Pixels across a cell, so that small pictures stay small."""
+MAX_PICTURE_PIXELS = 12_000_000
+MAX_MARKDOWN_CHARS = 20_000
+
+FOLD_ABOVE_LINES = 50
+"""Lines of printed text or of a value up to which all are drawn."""
+FOLDED_HEAD_LINES = 20
+FOLDED_TAIL_LINES = 10
+"""Last printed lines, which show how far a running cell is."""
+
+CODE = "code"
+"""The lead of a value's lines that are coloured as code."""
+CODE_PREFIX_CHARS = 1_000
+"""Characters of a line that tell whether it is code."""
+_CODE_START = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
+"""A bracket, a string, a call, or a repr such as ``<Figure size 640x480>``."""
+_CODE_ENDS = ("]", ")", "}", "'", '"', ">")
+_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
+_MORE_ENTRIES = re.compile(r"… [\d,]+ more")
 
 _EMPTY = TableCell("", False)
 
@@ -58,19 +84,20 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
         rows.append(Row([(rule, palette.hairline)]))
     rows += draw(head)
     if foot:
-        omitted = len(table.body) - LINES
+        omitted = len(table.body) - MAX_TABLE_LINES
         rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
     if len(columns) < total:
-        first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
+        first = columns[min(named, len(columns) - 1)] - named + 1
+        last = columns[-1] - named + 1
         seen = f"column {first}" if first >= last else f"columns {first} to {last}"
         rows.append(note(f"{seen} of {total - named:,} · ← → show more"))
     return [*rows, *map(note, table.notes)]
 
 
 def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableCell]]]:
-    if len(table.body) <= LINES:
+    if len(table.body) <= MAX_TABLE_LINES:
         return table.body, []
-    return table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
+    return table.body[: MAX_TABLE_LINES * 3 // 4], table.body[-(MAX_TABLE_LINES // 4) :]
 
 
 class _Columns(NamedTuple):
@@ -93,7 +120,7 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
     every = list(range(total))
     if sum(wanted) + SPACE * (total - 1) <= width:
         return _Columns(every, wanted, 0, total)
-    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
+    widths = [max(1, min(cells, MAX_COLUMN_CELLS)) for cells in wanted]
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
@@ -103,25 +130,26 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
         named = 1
     if named == 1:
         widths[0] = max(1, min(widths[0], width // 2 - SPACE))
-    columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
+    columns = every[:named]
+    available_width = width - sum(widths[:named]) - SPACE * named
     for column in every[min(named + offset, total - 1) :]:
-        if len(columns) > named and widths[column] > room:
+        if len(columns) > named and widths[column] > available_width:
             break
-        widths[column] = max(1, min(widths[column], room))
+        widths[column] = max(1, min(widths[column], available_width))
         columns.append(column)
-        room -= widths[column] + SPACE
+        available_width -= widths[column] + SPACE
     return _Columns(columns, [widths[column] for column in columns], named, total)
 
 
 def _row(
     line: Sequence[TableCell],
-    shown: Sequence[int],
+    columns: Sequence[int],
     widths: Sequence[int],
     right: Sequence[bool],
     palette: Palette,
 ) -> Row:
     spans: list[Span] = []
-    for column, width, to_right in zip(shown, widths, right, strict=True):
+    for column, width, to_right in zip(columns, widths, right, strict=True):
         if spans:
             spans.append((" " * SPACE, palette.text))
         cell = line[column] if column < len(line) else _EMPTY
@@ -139,14 +167,11 @@ FRAME = "frame"
 VALUE = "value"
 """Key of a table's value in a style's `meta`."""
 
-WIDEST, HIGHEST = 100, 24
-LOWEST_CHART = 8
-
 
 class PictureSpace(NamedTuple):
     """What the terminal has for pictures."""
 
-    height: int = HIGHEST
+    height: int = MAX_PICTURE_ROWS
     """Rows up to which a picture can be seen whole."""
     draws_charts: bool = True
     """Whether figures are drawn for the cells, because the terminal has no graphics."""
@@ -155,96 +180,106 @@ class PictureSpace(NamedTuple):
 DEFAULT_SPACE = PictureSpace()
 
 
-PIXELS_OF_A_CELL = 8
-"""Minimum pixels of a cell, so that small pictures stay small."""
-
-LARGEST = 12_000_000
-
-
 def picture_rows(
-    shown: DisplayLine, width: int, space: PictureSpace, palette: Palette
+    display: DisplayLine, width: int, space: PictureSpace, palette: Palette
 ) -> list[Row] | None:
-    if shown.unreadable:
+    """Return the rows of a picture; None if it cannot be drawn."""
+    if display.unreadable:
         return None
     try:
-        head = open_picture(shown.data[:HEAD], LARGEST)
+        header = open_picture(display.data[:HEAD], MAX_PICTURE_PIXELS)
     except Exception:  # Pillow may raise anything for broken files
         return None
-    is_chart = space.draws_charts and has_chart(head)
+
+    is_chart = space.draws_charts and has_chart(header)
     fit = chart_size_in_cells if is_chart else size_in_cells
-    columns, rows = fit(*head.size, width, space.height)
+    columns, rows = fit(*header.size, width, space.height)
     picture = Picture(
-        picture_key(shown),
-        columns,
-        rows,
-        lambda: open_picture(shown.data, LARGEST),
-        palette if is_chart else None,
+        key=picture_key(display),
+        columns=columns,
+        rows=rows,
+        pixels=lambda: open_picture(display.data, MAX_PICTURE_PIXELS),
+        chart_palette=palette if is_chart else None,
     )
     return [Row(picture=(picture, number), soft=number > 0) for number in range(rows)]
 
 
-def picture_key(shown: DisplayLine) -> Hashable:
-    return len(shown.data), hash(shown.data)
+def picture_key(display: DisplayLine) -> Hashable:
+    return len(display.data), hash(display.data)
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Return whether the picture is in the output."""
+    """Draw the text of a picture instead from now on. Return whether it is in the output."""
     displays = (line for line in output if isinstance(line, DisplayLine))
-    found = [line for line in displays if picture_key(line) == picture.key]
-    for line in found:
+    unreadable_lines = [line for line in displays if picture_key(line) == picture.key]
+    for line in unreadable_lines:
         line.unreadable = True
-    return bool(found)
+    return bool(unreadable_lines)
 
 
-def size_in_cells(width: int, height: int, room: int, max_rows: int = HIGHEST) -> tuple[int, int]:
-    """Return columns and rows; a cell is twice as high as wide."""
-    highest = min(HIGHEST, max_rows)
-    scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * highest / height)
+def size_in_cells(
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
+) -> tuple[int, int]:
+    """Return columns and rows; a cell is twice as high as wide.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        available_width: In cells.
+        max_rows: In cells.
+    """
+    scale = min(
+        1 / MIN_CELL_PIXELS,
+        min(available_width, MAX_PICTURE_COLUMNS) / width,
+        2 * min(MAX_PICTURE_ROWS, max_rows) / height,
+    )
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 def chart_size_in_cells(
-    width: int, height: int, available_width: int, max_rows: int = HIGHEST
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
 ) -> tuple[int, int]:
-    """Return columns and rows of a figure, which is drawn for them: it is as wide as possible."""
-    columns = max(1, min(available_width, WIDEST))
+    """Return columns and rows of a figure, which is drawn for the cells, so that it can be as wide
+    as possible. The arguments are those of `size_in_cells`."""
+    columns = max(1, min(available_width, MAX_PICTURE_COLUMNS))
     rows = round(columns * height / width / 2)
-    return columns, max(LOWEST_CHART, min(rows, HIGHEST, max_rows))
-
-
-MARKDOWN = 20_000
+    return columns, max(MIN_CHART_ROWS, min(rows, MAX_PICTURE_ROWS, max_rows))
 
 
 def display_rows(
-    shown: DisplayLine, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
+    display: DisplayLine, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
 ) -> Sequence[Row] | None:
+    """Return the rows of a rich representation; nothing if only the text can be drawn."""
     rows: list[Row] | None = None
-    opens = Style(meta={VALUE: shown.value}) if shown.value else Style()  # by a click
-    match shown.mime:
+    match display.mime:
         case "image/png" | "image/jpeg":
-            rows = picture_rows(shown, width, space, palette)
-        case "text/html" if (table := read_table(shown.data)) is not None:
+            rows = picture_rows(display, width, space, palette)
+        case "text/html" if (table := read_table(display.data)) is not None:
+            click_style = Style(meta={VALUE: display.value}) if display.value else Style()
             rows = [
-                row._replace(spans=[(text, style + opens) for text, style in row.spans])
-                for row in grid_rows(table, width, palette, shown.offset)
+                row._replace(spans=[(text, style + click_style) for text, style in row.spans])
+                for row in grid_rows(table, width, palette, display.offset)
             ]
         case "text/markdown":
-            text = plain(shown.data)
-            rows = Markdown(palette).document(text[:MARKDOWN], width)
-            if (omitted := len(text) - MARKDOWN) > 0:
-                rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
+            text = plain(display.data)
+            rows = Markdown(palette).document(text[:MAX_MARKDOWN_CHARS], width)
+            omitted_chars = len(text) - MAX_MARKDOWN_CHARS
+            if omitted_chars > 0:
+                rows.append(Row([(f"… {omitted_chars:,} characters left out", palette.muted)]))
     return rows and [row._replace(bar=palette.hairline) for row in rows]
 
 
-def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
-    table = read_table(shown.data) if shown.mime == "text/html" else None
+def scroll_table(display: DisplayLine, step: int, width: int) -> bool:
+    """Scroll a table by columns. Return whether it has moved."""
+    table = read_table(display.data) if display.mime == "text/html" else None
     if table is None:
         return False
-    columns = _fit_columns(table, width, shown.offset)
+    columns = _fit_columns(table, width, display.offset)
     if step > 0 and columns.visible[-1] == columns.total - 1:
         return False
-    before, shown.offset = shown.offset, max(0, shown.offset + step)
-    return shown.offset != before
+    old_offset = display.offset
+    display.offset = max(0, old_offset + step)
+    return display.offset != old_offset
 
 
 TAB = 8
@@ -264,32 +299,20 @@ _HINT = "Hint: "
 
 
 def remark(text: str, palette: Palette) -> Row:
+    """Return a row in which the program says something about the output."""
     return Row([(text, palette.muted)], palette.hairline)
-
-
-FOLD_ABOVE_LINES = 50
-"""Lines of printed text or of a value up to which all are drawn."""
-FOLDED_HEAD_LINES = 20
-FOLDED_TAIL_LINES = 10
-"""Last printed lines, which show how far a running cell is."""
-
-CODE = "code"
-"""The lead of a value's lines that are coloured as code."""
-_STARTS_CODE = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
-_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
-_ENDS_CODE = ("]", ")", "}", "'", '"', ">")
 
 
 def _is_code(lines: Sequence[OutputLine]) -> bool:
     """Return whether the lines of a value are Python, as far as their two ends tell."""
-    first, last = lines[0].text, lines[-1].text
-    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(first[:100]):
+    start = lines[0].text[:CODE_PREFIX_CHARS]
+    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(start):
         return True
-    return _STARTS_CODE.match(first[:1_000]) is not None and last.endswith(_ENDS_CODE)
+    return _CODE_START.match(start) is not None and lines[-1].text.endswith(_CODE_ENDS)
 
 
-_Lead = tuple[OutputLine, str]
-"""A line, and what introduces it."""
+_LedLine = tuple[OutputLine, str]
+"""A line and its lead, which says what introduces the line or how it is drawn."""
 
 
 class OutputRows:
@@ -304,17 +327,19 @@ class OutputRows:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
+        self._lines: dict[_LedLine, _DrawnLine] = {}
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        lines: dict[_Lead, _DrawnLine] = {}
+        """Draw the lines that are new or have changed."""
+        lines: dict[_LedLine, _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        for item in self._visible_lines():
-            if isinstance(item, Row):
-                rows.append(item)
+        for line in self._visible_lines():
+            if isinstance(line, Row):
+                rows.append(line)
                 continue
-            drawn = lines[item] = self._draw(*item)
+            drawn = self._draw(*line)
+            lines[line] = drawn
             rows += [(drawn, index) for index in range(len(drawn))]
         self._lines = lines
         self._rows = rows
@@ -323,42 +348,56 @@ class OutputRows:
         drawn = self._lines.get((line, lead))
         if drawn is not None and drawn.state == line.state:
             return drawn
-        if isinstance(line, DisplayLine):
-            display = display_rows(line, self._width, self._palette, self._space)
-            return DisplayRows(line.state, display or self._text_rows(line))
-        return LineRows(line, self._width, self._palette, lead)
+        if not isinstance(line, DisplayLine):
+            return LineRows(line, self._width, self._palette, lead)
+        display = display_rows(line, self._width, self._palette, self._space)
+        return DisplayRows(line.state, display or self._text_rows(line))
 
-    def _visible_lines(self) -> Iterator[_Lead | Row]:
+    def _visible_lines(self) -> Iterator[_LedLine | Row]:
         """Yield the lines to draw, with a remark in place of those that are folded."""
         ordered = error_first(list(self._output))
         kinds = [line.kind for line, _ in ordered]
         first_error = kinds.index("traceback") if "traceback" in kinds else len(kinds)
+        # Before the line of this number, the buffer left out lines.
         gap = min(len(self._output.head), first_error) if self._output.omitted else -1
         start = 0
         for (kind, _), group in groupby(ordered, lambda item: (item[0].kind, item[1])):
-            leads = list(group)
-            omitted = self._output.omitted if start <= gap < start + len(leads) else 0
-            start += len(leads)
-            yield from self._fold(kind, leads, omitted, gap - start + len(leads))
+            lines = list(group)
+            omitted_count = self._output.omitted if start <= gap < start + len(lines) else 0
+            yield from self._fold(kind, lines, omitted_count, gap - start)
+            start += len(lines)
         if gap == start:
-            yield self._folded(f"{self._output.omitted:,} lines")
+            yield self._remark_folded(f"{self._output.omitted:,} lines")
 
-    def _fold(self, kind: str, leads: list[_Lead], omitted: int, gap: int) -> Iterator[_Lead | Row]:
-        """gap: where lines were omitted, if any were."""
-        if kind == "value" and _is_code([line for line, _ in leads]):
-            leads = [(line, CODE) for line, _ in leads]
-        head = gap if omitted else len(leads)
-        tail = len(leads) - head
-        if kind in ("stdout", "value") and len(leads) + omitted > FOLD_ABOVE_LINES:
-            head = min(head, FOLDED_HEAD_LINES)
-            tail = 0 if kind == "value" else FOLDED_TAIL_LINES
-        tail = min(tail, len(leads) - head)
-        yield from leads[:head]
-        if hidden := len(leads) - head - tail + omitted:
-            yield self._folded(f"{hidden:,} {'more' if kind == 'value' else 'lines'}")
-        yield from leads[len(leads) - tail :]
+    def _fold(
+        self, kind: str, lines: list[_LedLine], omitted_count: int, gap: int
+    ) -> Iterator[_LedLine | Row]:
+        """Yield the lines of one kind, or the ends of many.
 
-    def _folded(self, amount: str) -> Row:
+        Args:
+            kind: Of all these lines.
+            lines: Those that the buffer has kept.
+            omitted_count: Lines that the buffer left out.
+            gap: Number of the line before which it left them out.
+        """
+        if kind == "value" and _is_code([line for line, _ in lines]):
+            lines = [(line, CODE) for line, _ in lines]
+
+        head_count = gap if omitted_count else len(lines)
+        tail_count = len(lines) - head_count
+        if kind in ("stdout", "value") and len(lines) + omitted_count > FOLD_ABOVE_LINES:
+            head_count = min(head_count, FOLDED_HEAD_LINES)
+            max_tail_lines = 0 if kind == "value" else FOLDED_TAIL_LINES
+            tail_count = min(max_tail_lines, len(lines) - head_count)
+
+        hidden_count = len(lines) - head_count - tail_count + omitted_count
+        yield from lines[:head_count]
+        if hidden_count:
+            noun = "more" if kind == "value" else "lines"
+            yield self._remark_folded(f"{hidden_count:,} {noun}")
+        yield from lines[len(lines) - tail_count :]
+
+    def _remark_folded(self, amount: str) -> Row:
         return remark(f"… {amount} (Enter shows all)", self._palette)
 
     def __len__(self) -> int:
@@ -384,15 +423,15 @@ class OutputRows:
                 return None
         return None
 
-    def _text_rows(self, shown: DisplayLine) -> list[Row]:
+    def _text_rows(self, display: DisplayLine) -> list[Row]:
         lines = [
-            LineRows(OutputLine(shown.kind, text), self._width, self._palette)
-            for text in shown.text.split("\n")
+            LineRows(OutputLine(display.kind, text), self._width, self._palette)
+            for text in display.text.split("\n")
         ]
-        rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
-        if shown.cut:
-            how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-            rows.append(remark(f"… {shown.cut:,} characters left out{how}", self._palette))
+        rows = [line[index] for line in lines for index in range(len(line))]
+        if display.cut:
+            hint = " (Enter shows all)" if display.mime == "text/plain" else ""
+            rows.append(remark(f"… {display.cut:,} characters left out{hint}", self._palette))
         return rows
 
 
@@ -412,7 +451,8 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
     for line in reversed(lines[start:]):
         if line.text in _LINKS:
             ordered += _one_error(block[::-1], lead)
-            lead, block = _LINKS[line.text], []
+            lead = _LINKS[line.text]
+            block = []
         else:
             block.append(line)
     return ordered + _one_error(block[::-1], lead)
@@ -445,7 +485,8 @@ class LineRows:
         if lead not in (ERROR, CODE):
             text = lead + text
         self._text = text
-        self._cuts = (token_cuts if lead == CODE else word_cuts)(plain(text), width)
+        find_cuts = token_cuts if lead == CODE else word_cuts
+        self._cuts = find_cuts(plain(text), width)
         self._rows: list[Row] | None = None
 
     def __len__(self) -> int:
@@ -471,13 +512,10 @@ class LineRows:
         return [(text, self._palette.text)]
 
 
-_MORE = re.compile(r"… [\d,]+ more")
-
-
 def value_spans(text: str, palette: Palette) -> list[Span]:
     """Colour a line of a value as code, and the number of its entries that are left out."""
     (spans,) = highlight(PYTHON, text, palette)
-    for match in _MORE.finditer(text):
+    for match in _MORE_ENTRIES.finditer(text):
         spans = style_range(spans, *match.span(), palette.muted)
     return spans
 
@@ -512,7 +550,8 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    spans, done = [], 0
+    spans = []
+    done = 0
     for start, end, style in text.spans:
         style = style if isinstance(style, Style) else Style.parse(style)
         spans += [(text.plain[done:start], base), (text.plain[start:end], base + style)]

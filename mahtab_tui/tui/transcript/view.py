@@ -33,7 +33,7 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
-from mahtab_tui.tui.transcript.output import LOWEST_CHART, PictureSpace, mark_unreadable
+from mahtab_tui.tui.transcript.output import MIN_CHART_ROWS, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
 
@@ -55,7 +55,8 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    start, end = RowPosition(0, 0), RowPosition(entries - 1, 1 << _SHIFT)
+    start = RowPosition(0, 0)
+    end = RowPosition(entries - 1, 1 << _SHIFT)
     if selection.start is not None:
         start = number_to_position(max(0, selection.start.y))
     if selection.end is not None:
@@ -68,7 +69,8 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
         for number in range(begin, stop):
             span = selection.get_span(position_to_number(RowPosition(entry, number)))
             if span is not None:
-                row, (first, last) = rows[number], span
+                row = rows[number]
+                first, last = span
                 if row.soft:
                     first = max(first, row.indent)
                 elif parts:
@@ -112,14 +114,16 @@ class Marker:
 
     def scrolls_within(self, entry: Entry, step: int) -> bool:
         top, end = self._viewport.span(entry)
-        first, page = self._viewport.first, self._viewport.page
+        first = self._viewport.first
+        page = self._viewport.page
         return end - top > page and (end > first + page if step > 0 else top < first)
 
     def mark(self, entry: Entry) -> int | None:
         down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
-        first, page = self._viewport.first, self._viewport.page
+        first = self._viewport.first
+        page = self._viewport.page
         if first <= top and end <= first + page:
             return None
         return end - page if (end - top <= page) == down else top
@@ -133,17 +137,19 @@ class SearchMatch(NamedTuple):
     number: int
 
 
-def match_position(found: SearchMatch, window: Window, pattern: re.Pattern[str]) -> RowPosition:
-    """Return the row of a match, or the nearest."""
-    rows = window.rows(found.entry)
-    before, nearest = 0, 0
+def match_position(match: SearchMatch, window: Window, pattern: re.Pattern[str]) -> RowPosition:
+    """Return the row of a match; that of the last drawn match if it is not drawn itself."""
+    rows = window.rows(match.entry)
+    matches_above = 0
+    last_row = 0
     for number in range(len(rows)):
         count = len(pattern.findall(rows[number].text))
-        if before + count > found.number:
-            return RowPosition(found.entry, number)
-        before += count
-        nearest = number if count else nearest
-    return RowPosition(found.entry, nearest)
+        if matches_above + count > match.number:
+            return RowPosition(match.entry, number)
+        matches_above += count
+        if count:
+            last_row = number
+    return RowPosition(match.entry, last_row)
 
 
 class TranscriptSearch:
@@ -156,29 +162,39 @@ class TranscriptSearch:
         self.pattern: re.Pattern[str] | None = None
 
     def find(self, pattern: str, step: int) -> tuple[str, int | None]:
-        """pattern: in lower case."""
+        """Go to another match; return what to say about it, and its row.
+
+        Args:
+            pattern: In lower case.
+            step: Matches to move on from the current one.
+        """
         self.pattern = None
-        window, entries = self._viewport.window, self._viewport.transcript.entries
+        window = self._viewport.window
+        entries = self._viewport.transcript.entries
         if not pattern or window is None:
             return "", None
         find_all = re.compile(pattern).findall
         counts = [len(find_all(self._text(entry))) for entry in entries]
-        self.pattern, ends = re.compile(pattern, re.IGNORECASE), list(accumulate(counts))
+        self.pattern = re.compile(pattern, re.IGNORECASE)
+        ends = list(accumulate(counts))
         total = ends[-1] if ends else 0
         if not total:
             return "nothing found", None
         # Start with the newest match.
-        at, found = total - 1, self.found
-        if found is not None:
-            if found.number < counts[found.entry]:
-                at = ends[found.entry] - counts[found.entry] + found.number
-            at = (at + step) % total
-        index = bisect_right(ends, at)
-        self.found = found = SearchMatch(index, at - ends[index] + counts[index])
-        if can_be_marked(entry := entries[found.entry]):
-            self._marker.entry = entry
-        shown = match_position(found, window, self.pattern)
-        return f"{at + 1:,} of {total:,}", window.row_number(shown)
+        index = total - 1
+        match = self.found
+        if match is not None:
+            if match.number < counts[match.entry]:
+                index = ends[match.entry] - counts[match.entry] + match.number
+            index = (index + step) % total
+
+        position = bisect_right(ends, index)
+        match = SearchMatch(position, index - ends[position] + counts[position])
+        self.found = match
+        if can_be_marked(entries[position]):
+            self._marker.entry = entries[position]
+        row = window.row_number(match_position(match, window, self.pattern))
+        return f"{index + 1:,} of {total:,}", row
 
     def _text(self, entry: Entry) -> str:
         if entry.hidden:
@@ -257,7 +273,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if viewport.window is None:
             return
         viewport.set_picture_space(self._picture_space())
-        self._placing, greeting = True, viewport.greeting_rows
+        self._placing = True
+        greeting = viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
         self.set_row_count(self.height_of_all)
@@ -269,10 +286,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def _picture_space(self) -> PictureSpace:
+        """Return what pictures may fill; a terminal with graphics draws figures as they are."""
         terminal = getattr(self.app, "terminal", None)
         if terminal is not None and terminal.graphics is not None:
             return PictureSpace(draws_charts=False)
-        return PictureSpace(max(LOWEST_CHART, self.app.size.height - ROWS_BESIDE_PICTURE))
+        height = max(MIN_CHART_ROWS, self.app.size.height - ROWS_BESIDE_PICTURE)
+        return PictureSpace(height)
 
     def fit_pictures(self) -> None:
         self._update_scroll()
@@ -288,6 +307,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def on_focus(self) -> None:
         entries = self.viewport.transcript.entries
+        # A new entry is what the user comes to see.
         if len(entries) > self._visited_count > 0:
             self.marker.entry = next(filter(can_be_marked, reversed(entries)), None)
             self.action_scroll_end()
@@ -297,7 +317,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._visited_count = len(self.viewport.transcript.entries)
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.width, self.visual_style.rich_style
+        width = self.width
+        base = self.visual_style.rich_style
         if self._laid_out is None:
             self.refresh_view()  # the widget is drawn before it knows its size
         if self._laid_out is None:
@@ -315,7 +336,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
         assert self.viewport.window is not None
-        drawn, position = self.viewport[row], self.viewport.window.position_at(row)
+        drawn = self.viewport[row]
+        position = self.viewport.window.position_at(row)
         number = position_to_number(position)
         if position.entry >= len(self.viewport.transcript.entries):
             return to_strip(drawn, number, width, base)
@@ -336,10 +358,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def pictures(self) -> Iterator[PicturePart]:
         rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
-        seen = [] if self.text_selection is not None else rows
-        shown = ((y, *row.picture) for y, row in enumerate(seen) if row.picture is not None)
-        for _, same in groupby(shown, key=lambda part: (part[1], part[0] - part[2])):
-            (y, picture, top), *others = same
+        if self.text_selection is not None:
+            rows = []
+        picture_rows = ((y, *row.picture) for y, row in enumerate(rows) if row.picture is not None)
+        # Rows of one picture have the same distance from its first row.
+        for _, part in groupby(picture_rows, key=lambda row: (row[1], row[0] - row[2])):
+            (y, picture, top), *others = part
             if self._drawings.get(picture):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
@@ -420,7 +444,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
     def begin_find(self) -> None:
-        self.search.found, self.search.open = None, True
+        self.search.found = None
+        self.search.open = True
 
     def find(self, words: str, step: int) -> str:
         self.refresh()

@@ -91,19 +91,26 @@ class Window:
             else:
                 self._heights.set(position, height)
 
-    def redraw(self, width: int, palette: Palette) -> None:
-        self.width, self.palette = width, palette
+    def redraw(self, width: int, palette: Palette, space: PictureSpace) -> None:
+        """Lay out anew what is asked for from now on."""
+        self.width = width
+        self.palette = palette
+        self.space = space
         self._drawn.clear()
 
-    def redraw_from(self, top: RowPosition, width: int, palette: Palette) -> RowPosition:
+    def redraw_from(
+        self, top: RowPosition, width: int, palette: Palette, space: PictureSpace
+    ) -> RowPosition:
         """Lay out anew; return the new position of the same line."""
         starts = self._line_starts(top.entry)
         line = max(0, bisect_right(starts, top.row) - 1)
-        inner = top.row - starts[line] if starts else 0
-        self.redraw(width, palette)
-        if not (starts := self._line_starts(top.entry)):
+        row_in_line = top.row - starts[line] if starts else 0
+
+        self.redraw(width, palette, space)
+        starts = self._line_starts(top.entry)
+        if not starts:
             return RowPosition(top.entry, 0)
-        row = starts[min(line, len(starts) - 1)] + inner
+        row = starts[min(line, len(starts) - 1)] + row_in_line
         return RowPosition(top.entry, min(row, len(self.rows(top.entry)) - 1))
 
     def rows(self, position: int) -> EntryRows:
@@ -127,7 +134,8 @@ class Window:
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
         """Return the position so many rows above, laying out what lies between."""
-        entry, row = position.entry, position.row - rows
+        entry = position.entry
+        row = position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
             row += len(self.rows(entry))
@@ -186,7 +194,9 @@ class Viewport:
 
     def clear(self) -> None:
         self.transcript = self.transcript.copy_running()
-        self.following, self.top, self.greeting_rows = True, RowPosition(0, 0), []
+        self.following = True
+        self.top = RowPosition(0, 0)
+        self.greeting_rows = []
         self.window = None
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -197,17 +207,19 @@ class Viewport:
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
-            if self.following:
-                self.window.redraw(columns, palette)
-            else:
-                self.top = self.window.redraw_from(self.top, columns, palette)
+            self._redraw(self.window, columns, palette)
 
     def set_picture_space(self, space: PictureSpace) -> None:
-        """Draw pictures for another terminal from now on."""
+        """Draw pictures for this space from now on, keeping the top line."""
         self.picture_space = space
         if self.window is not None and self.window.space != space:
-            self.window.space = space
-            self.window.redraw(self.window.width, self.window.palette)
+            self._redraw(self.window, self.window.width, self.window.palette)
+
+    def _redraw(self, window: Window, columns: int, palette: Palette) -> None:
+        if self.following:
+            window.redraw(columns, palette, self.picture_space)
+        else:
+            self.top = window.redraw_from(self.top, columns, palette, self.picture_space)
 
     @property
     def head(self) -> int:
@@ -245,13 +257,13 @@ class Viewport:
         if not self.greeting or not all(map(is_early, entries)):
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
-        room = self.height - TITLE_HEIGHT
+        available_rows = self.height - TITLE_HEIGHT
         if entries:
             rows.append(Row())
-            room = max(room // 2, room - window.total)
-        if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if entries else rows[1:]
-        return rows[:room]
+            available_rows = max(available_rows // 2, available_rows - window.total)
+        if len(rows) > available_rows:  # the blank row above goes first
+            rows = [*rows[1:available_rows], Row()] if entries else rows[1:]
+        return rows[:available_rows]
 
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
@@ -280,7 +292,9 @@ class Viewport:
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
             self._seen = len(self.transcript.entries)
-        self.top, self.following, self.transcript.opened = position, following, None
+        self.top = position
+        self.following = following
+        self.transcript.opened = None
         self._read_entry = self._last_entry
 
     @property
@@ -300,7 +314,8 @@ class Viewport:
 
     def _tail(self) -> list[Row]:
         assert self.window is not None
-        palette, rows = self.window.palette, []
+        palette = self.window.palette
+        rows = []
         if self.search_progress is not None:
             rows += search_rows(self.search_progress, self.window.width, palette)
         if (activity := self.transcript.activity) is not None:
