@@ -88,28 +88,38 @@ class KeyParser(XTermParser):
             data = "\x1b" + data
         self._sent_escape = False
         self._silences = 0
-        data, self._pending, self._silent = self._pending + data, "", False
+        data = self._pending + data
+        self._pending = ""
+        self._silent = False
         while data:
             if self._pasted is None:
                 typed, mark, data = data.partition(BRACKETED_PASTE_START)
-                if not mark and (unfinished := _UNFINISHED.search(typed)):
-                    typed = typed[: unfinished.start()]
-                    self._pending = unfinished[0][:LONGEST_PENDING]
-                if typed := _SEQUENCE.sub(self._readable, typed):
-                    yield from self._feed_keys(typed)
+                yield from self._feed_typed(typed, is_last=not mark)
                 if mark:
                     self._pasted = []
             else:
                 text, mark, data = data.partition(BRACKETED_PASTE_END)
-                if not mark:  # perhaps its start
-                    lengths = range(len(BRACKETED_PASTE_END) - 1, 0, -1)
-                    ends = (each for each in lengths if text.endswith(BRACKETED_PASTE_END[:each]))
-                    cut = len(text) - next(ends, 0)
-                    text, self._pending = text[:cut], text[cut:]
-                self._pasted.append(text)
+                self._pasted.append(text if mark else self._hold_back_mark(text))
                 if mark:
-                    whole, self._pasted = "".join(self._pasted), None
-                    yield Paste(whole.replace("\x00", ""))
+                    pasted = "".join(self._pasted)
+                    self._pasted = None
+                    yield Paste(pasted.replace("\x00", ""))
+
+    def _feed_typed(self, typed: str, *, is_last: bool) -> Iterable[Message]:
+        """Read keys. The start of a sequence at the end of the last input waits for its rest."""
+        if is_last and (unfinished := _UNFINISHED.search(typed)):
+            typed = typed[: unfinished.start()]
+            self._pending = unfinished[0][:LONGEST_PENDING]
+        if typed := _SEQUENCE.sub(self._readable, typed):
+            yield from self._feed_keys(typed)
+
+    def _hold_back_mark(self, text: str) -> str:
+        """Return a pasted text without what may be the start of the mark that ends the paste."""
+        for length in range(len(BRACKETED_PASTE_END) - 1, 0, -1):
+            if text.endswith(BRACKETED_PASTE_END[:length]):
+                self._pending = text[-length:]
+                return text[:-length]
+        return text
 
     def _feed_keys(self, typed: str) -> Iterable[Message]:
         """Read keys. Textual would read Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
