@@ -29,7 +29,9 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.search.prompts import find_query_lines, plain_message
     from mahtab_tui.search.requests import SubAnswers, read_call, read_final
     from mahtab_tui.search.turns import extract_code, last_answer
+    from mahtab_tui.worker.expansion import Names, expand_command
     from mahtab_tui.worker.frames import FrameReader, encode
+    from mahtab_tui.worker.magics import transform
     from mahtab_tui.worker.sandbox.text import EvidenceFinder, Part
     from mahtab_tui.worker.text_tools import partition_spans
 
@@ -114,11 +116,16 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "values that are named": lambda text: names_no_value(text, [text, "8"], text),
         "cells of a script": lambda text: read_as_cells(f"# %%\n{text}", "a.py"),
         "cells of Markdown": lambda text: read_as_cells(f"---\n{text}\n---\n{text}", "a.md"),
+        "cell with commands": lambda text: transform(f"{text}\n!ls"),
+        "shell command": lambda text: expand_command(text, Names({}, {})),
     }
 
 
 PIECES = {
     "letters": "a",
+    "shell commands": "!ls\n",
+    "shell commands in brackets": "(\n!ls\n",
+    "braces": "{a ",
     "blanks": " ",
     "line ends": "\n",
     "returns": "\r",

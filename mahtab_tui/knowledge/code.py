@@ -68,28 +68,33 @@ def source_files(folder: Path) -> Iterator[str]:
 
 
 def visible_files(folder: Path, paths: Sequence[str]) -> Iterator[str]:
-    """Yield those of some files that `source_files` yields, in the same order."""
-    confined = ConfinedFolder(folder)
-    levels_by_folder: dict[str, _Levels | None] = {}
-
-    def levels_of(path: str) -> _Levels | None:
-        """Return the rules for what is in a folder; None if it is ignored."""
-        if path not in levels_by_folder:
-            levels_by_folder[path] = read_levels(path)
-        return levels_by_folder[path]
-
-    def read_levels(path: str) -> _Levels | None:
-        above: _Levels | None = ()
-        if path:
-            above = levels_of(path[: path[:-1].rfind("/") + 1])
-        if above is None or (path and _is_ignored(path, above)):
-            return None
-        return (*above, (path, _ignore_rules(confined, path)))
-
+    """Yield the paths that `source_files` would yield, too, in the same order."""
+    levels_by_folder = _FolderLevels(ConfinedFolder(folder))
     for path in sorted(paths, key=lambda path: path.split("/")):
-        levels = levels_of(path[: path.rfind("/") + 1])
+        levels = levels_by_folder.read(path[: path.rfind("/") + 1])
         if levels is not None and not _is_ignored(path, levels):
             yield path
+
+
+class _FolderLevels:
+    """The rules of `.gitignore` files for the content of each folder, which are read once."""
+
+    def __init__(self, confined: ConfinedFolder) -> None:
+        self._confined = confined
+        root_levels: _Levels = (("", _ignore_rules(confined, "")),)
+        self._levels_by_folder: dict[str, _Levels | None] = {"": root_levels}
+
+    def read(self, path: str) -> _Levels | None:
+        """Return the rules for what is in a folder, whose path ends with a slash unless it is empty;
+        None if the folder is ignored."""
+        if path not in self._levels_by_folder:
+            levels = self.read(path[: path[:-1].rfind("/") + 1])
+            if levels is not None and _is_ignored(path, levels):
+                levels = None
+            if levels is not None:
+                levels = (*levels, (path, _ignore_rules(self._confined, path)))
+            self._levels_by_folder[path] = levels
+        return self._levels_by_folder[path]
 
 
 def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
@@ -112,7 +117,8 @@ def _is_ignored(path: str, levels: _Levels) -> bool:
 
 
 FILES_BEFORE_RIPGREP = 300
-"""Files to read without it: a search for a common word, and one of a small folder, end sooner."""
+"""Files that are searched without it, because a search for a common word, or of a small folder, ends
+sooner."""
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
@@ -321,13 +327,16 @@ def _files_to_search(request: Mapping[str, Any]) -> Iterator[str]:
     if len(first_files) < FILES_BEFORE_RIPGREP:
         return
 
+    # In another encoding, ripgrep would have to search for other bytes.
     candidates = None
-    if request["encoding"] is None:  # in another encoding, texts are other bytes
+    if request["encoding"] is None:
         candidates = find_candidates(folder, request["pattern"], ignore_case=request["ignore_case"])
     if candidates is None:
         yield from files
         return
-    yield from (path for path in visible_files(folder, candidates) if path not in first_files)
+    for path in visible_files(folder, candidates):
+        if path not in first_files:
+            yield path
 
 
 def _cut(line: str) -> str:

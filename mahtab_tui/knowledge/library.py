@@ -243,7 +243,10 @@ def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, s
 
 
 def iter_skills(skills_dir: Path | str | None = None) -> Iterator[Skill]:
-    """Yield the skills of a folder, by default those of a session here, by name.
+    """Yield skills, sorted by name.
+
+    Args:
+        skills_dir: the folder that contains them; by default, those that a session would have.
 
     Example:
         for skill in iter_skills():

@@ -17,7 +17,8 @@ from typing import Any
 
 MIN_LITERAL_CHARACTERS = 2
 """A shorter text is in nearly every file."""
-_FAILED_EXIT_CODE = 2
+_ERROR_EXIT_CODE = 2
+"""Some files could not be read, or the expression is not valid."""
 
 _SAME_LETTERS = {"i": "iI\u0131\u0130", "s": "sS\u017f", "k": "kK\u212a"}
 """Letters that Python counts as the same if case is ignored."""
@@ -46,34 +47,38 @@ def find_candidates(folder: Path, pattern: str, *, ignore_case: bool) -> list[st
         *("--files-with-matches", "--null", "--regexp", literal, "--", "."),
     ]
     # It ends with this process: it writes to its pipe.
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
     )
-    if done.returncode == _FAILED_EXIT_CODE and not done.stdout:
+    if process.returncode == _ERROR_EXIT_CODE and not process.stdout:
         return None
-    return [os.fsdecode(path).removeprefix("./") for path in done.stdout.split(b"\0") if path]
+    paths = process.stdout.split(b"\0")
+    return [os.fsdecode(path).removeprefix("./") for path in paths if path]
 
 
 def required_literal(pattern: str, *, ignore_case: bool) -> str | None:
-    """Return an expression of ripgrep for the longest text that each match contains; None if
-    there is none."""
+    """Return an expression of ripgrep for the longest text that every match contains; None if there
+    is none, or if it is too short."""
     try:
         parsed = parser.parse(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError):
         return None
-    # What only looks like the flag does no harm: without its case, a text is found more often.
+    # What only looks like the flag does no harm: if case is ignored, more files are candidates.
     ignores_case = ignore_case or bool(_IGNORE_CASE.search(pattern))
     literal = max(_literals(parsed), key=len, default="")
     if len(literal) < MIN_LITERAL_CHARACTERS:
         return None
-    characters = [_character(character, ignores_case=ignores_case) for character in literal]
-    # ripgrep reads UTF-16 by its mark, but UTF-32 as UTF-16 or as bytes, with zeros between.
+    characters = [
+        _character_expression(character, ignores_case=ignores_case) for character in literal
+    ]
+    # ripgrep reads UTF-16 by its byte order mark, but UTF-32 as UTF-16 or as bytes: then there are
+    # zeros between the characters.
     forms = ("".join(characters), r"\x00".join(characters), r"\x00\x00\x00".join(characters))
     return "|".join(forms)
 
 
 def _literals(parsed: Sequence[Any]) -> Iterator[str]:
-    """Yield texts of ASCII characters that each match contains."""
+    """Yield texts of ASCII characters that every match contains."""
     run = ""
     for operation, argument in parsed:
         if operation is codes.LITERAL and 32 <= argument < 127:
@@ -88,7 +93,7 @@ def _literals(parsed: Sequence[Any]) -> Iterator[str]:
     yield run
 
 
-def _character(character: str, *, ignores_case: bool) -> str:
+def _character_expression(character: str, *, ignores_case: bool) -> str:
     if _SPECIAL.match(character):
         return f"\\x{ord(character):02x}"
     if not ignores_case or not character.isalpha():

@@ -53,6 +53,7 @@ class Stoppable(Protocol):
 
 
 MAX_PAUSE_S = 1e6
+"""A service that asks to wait longer is said to ask for this."""
 LONGEST_PAUSE = 120.0
 """Seconds; a service that asks to wait longer counts as failed."""
 _LONGEST = 300
@@ -196,26 +197,24 @@ def is_busy(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
+    """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     headers = headers or getattr(error, "headers", None) or {}
     try:
-        pauses = [_pause_ms(headers.get("retry-after-ms")), _pause(headers.get("retry-after"))]
-    except AttributeError:  # the headers are no mapping
+        milliseconds = _read_pause(headers.get("retry-after-ms"))
+        seconds = _read_pause(headers.get("retry-after"))
+    except AttributeError:  # the headers are not a mapping
         return 0.0
-    pause = next((pause for pause in pauses if pause is not None), 0.0)
-    return min(max(0.0, pause), MAX_PAUSE_S)
+    if milliseconds is not None:
+        seconds = milliseconds / 1000
+    return min(max(0.0, seconds or 0.0), MAX_PAUSE_S)
 
 
-def _pause_ms(value: object) -> float | None:
-    seconds = _pause(value)
-    return None if seconds is None else seconds / 1000
-
-
-def _pause(value: object) -> float | None:
-    """Return the seconds that a header asks to wait, as a number or as the date when to come back;
-    None if it says neither."""
+def _read_pause(value: object) -> float | None:
+    """Return how long a header asks to wait: its number, or the seconds until its date. None if it
+    is neither."""
     text = str(value or "").strip()
     with contextlib.suppress(ValueError):
         seconds = float(text)
@@ -253,7 +252,7 @@ def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
 
 
 def _detail(detail: object) -> str:
-    """Return the words of FastAPI's errors: a text, or a list of what is wrong where."""
+    """Return the text of an error of FastAPI, which is a string or a list of problems."""
     if isinstance(detail, str):
         return detail
     problems = [as_mapping(problem) for problem in detail] if isinstance(detail, list) else []

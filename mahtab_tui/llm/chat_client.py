@@ -273,13 +273,14 @@ _ASK_AGAIN = 30.0
 
 
 class ServerFacts(NamedTuple):
-    """What a server says of a model; None where it says nothing."""
+    """What a server says about a model; None where it says nothing."""
 
     window: int | None = None
     """Tokens that the model can read."""
     sees: bool | None = None
     """Whether it accepts pictures."""
     parameters: int | None = None
+    """The number of its parameters."""
 
 
 class ChatClient:
@@ -297,10 +298,18 @@ class ChatClient:
         max_answer_chars: int = MAX_ANSWER_CHARS,
         on_notice: Callable[[str, str], object] | None = None,
     ) -> None:
-        """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
-        seconds without a byte before an answer is abandoned. max_answer_chars: of an answer with
-        its thinking; a longer one is stopped. on_notice: gets a level and a sentence for the user, on the
-        thread that reads the answer."""
+        """Does not connect yet.
+
+        Args:
+            model: its name, as the service calls it.
+            dialect: the protocol.
+            address: without the protocol's own paths, as in http://localhost:8080/v1.
+            key: the secret that the service asks for; may be empty.
+            key_name: where the key comes from, for error messages.
+            timeout: seconds without a byte before an answer is abandoned.
+            max_answer_chars: a longer answer, with its thinking, is stopped.
+            on_notice: gets a level and a sentence for the user, on the thread that reads the answer.
+        """
         self.model = model
         self._dialect: Dialect = dialect
         self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
@@ -401,18 +410,19 @@ class ChatClient:
             exchange.close()
 
     def _ask(self, exchange: Exchange, body: bytes) -> None:
-        """Send the question. If there is nothing at the address, try once whether it lacks /v1.
-        Raises `ModelError`, `ServiceError`."""
+        """Send the question. If there is nothing at the address, try once with /v1 after it. Raises
+        `ModelError`, `ServiceError`."""
         exchange.send("POST", self._protocol.path, body)
         if exchange.status != http.client.NOT_FOUND:
             self._check_status(exchange)
             return
 
+        # A service that does not know the model says so.
         answer = exchange.body(_LARGEST_ERROR)
         if b"model" in answer.lower() or self.model.encode() in answer:
             raise ServiceError(answer, exchange.status, exchange.headers)
         address = self._service.address.rstrip("/")
-        tried = f"{address}{self._protocol.path}"
+        tried_addresses = f"{address}{self._protocol.path}"
         if self._dialect == "compatible" and not address.endswith("/v1"):
             exchange.close()
             exchange.send("POST", f"/v1{self._protocol.path}", body)
@@ -420,8 +430,8 @@ class ChatClient:
                 self._check_status(exchange)
                 self._use_address(f"{address}/v1")
                 return
-            tried = f"{tried}, nor at {address}/v1{self._protocol.path}"
-        raise ModelError(f"There is no model service at {tried}. Check the address.")
+            tried_addresses += f", nor at {address}/v1{self._protocol.path}"
+        raise ModelError(f"There is no model service at {tried_addresses}. Check the address.")
 
     def _use_address(self, address: str) -> None:
         if self._on_notice is not None:
@@ -443,8 +453,12 @@ class ChatClient:
 def _take_arrived(
     arrived: queue.SimpleQueue[ChatChunk | ModelError | None],
 ) -> tuple[list[ChatChunk], bool, ModelError | None]:
-    """Take everything that waits: the chunks, whether the answer has ended, and its error. After a
-    moment of silence, the only chunk is empty."""
+    """Take everything that waits in the queue.
+
+    Returns:
+        The chunks, whether the answer has ended, and its error. If nothing arrives for a moment, one
+        empty chunk, so that the caller can look after other things.
+    """
     chunks: list[ChatChunk] = []
     try:
         item = arrived.get(timeout=_SILENCE)

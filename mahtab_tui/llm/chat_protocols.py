@@ -19,7 +19,8 @@ Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
 _OTHER_FIELDS = (b"", b"id", b"retry")
-"""Fields of server-sent events that say nothing about an answer; comments have no name."""
+"""Fields of server-sent events that say nothing about an answer; the field of a comment has no
+name."""
 _ANSWER_TOKENS = 32_000
 """A limit that all models of Anthropic accept; a request must name one."""
 
@@ -59,28 +60,29 @@ class ChatChunk(NamedTuple):
 
     @property
     def char_count(self) -> int:
-        """Characters of the piece: text, thinking and the arguments of calls."""
+        """Number of characters of its text, its thinking and the arguments of its calls."""
         arguments = sum(len(call.arguments) for call in self.calls)
         return len(self.text) + len(self.reasoning) + arguments
 
     def without_last_chars(self, count: int) -> ChatChunk:
-        """Return only its words, without the last `count` characters of each kind."""
+        """Return its text and its thinking, each without the last `count` characters."""
         return ChatChunk(self.text[:-count], self.reasoning[:-count])
 
 
 def join_waiting(chunks: Iterable[ChatChunk]) -> Iterator[ChatChunk]:
     """Join consecutive pieces of text, and of thinking, that arrived faster than they are read."""
-    for words_kind, group in groupby(chunks, key=_words_kind):
-        if words_kind is None:
+    for text_kind, group in groupby(chunks, key=_text_kind):
+        if text_kind is None:
             yield from group
-        else:
-            pieces = list(group)
-            text = "".join(piece.text for piece in pieces)
-            yield ChatChunk(text, "".join(piece.reasoning for piece in pieces))
+            continue
+        pieces = list(group)
+        text = "".join(piece.text for piece in pieces)
+        reasoning = "".join(piece.reasoning for piece in pieces)
+        yield ChatChunk(text, reasoning)
 
 
-def _words_kind(chunk: ChatChunk) -> Literal["text", "reasoning"] | None:
-    """Return which words a chunk consists of; None if it holds something else as well."""
+def _text_kind(chunk: ChatChunk) -> Literal["text", "reasoning"] | None:
+    """Return whether a chunk is only text or only thinking; None if it is anything else."""
     if chunk.calls or chunk.end is not None or (chunk.text and chunk.reasoning):
         return None
     return "reasoning" if chunk.reasoning else "text"
@@ -107,18 +109,24 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class ServerSentEvent(NamedTuple):
+    """One event of a stream."""
+
     data: bytes
     is_error: bool = False
-    """Whether the service calls it an error, whatever its data says."""
+    """Whether the stream marks it as an error; its data may say so, too."""
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
-    """Yield server-sent events, without comments and events that have no data. Lines that belong to
-    no event, as of an error page instead of a stream, are an event at the end if they are JSON."""
+    """Yield server-sent events, except comments and events without data.
+
+    Some services answer with JSON instead of a stream, mostly to report an error. If the lines that
+    belong to no event are JSON, they are the last event. Raises `ModelError` for too long an event.
+    """
     data: list[bytes] = []
     other_lines: list[bytes] = []
     is_error = False
     size = 0
+    other_size = 0
     for line in chain(lines, [b""]):
         name, _, value = line.partition(b":")
         size += len(line)
@@ -127,7 +135,9 @@ def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
         if not line:
             if any(map(bytes.strip, data)):
                 yield ServerSentEvent(b"\n".join(data), is_error)
-            data, is_error, size = [], False, sum(map(len, other_lines))
+            data = []
+            is_error = False
+            size = other_size
         elif name == b"data":
             data.append(value)
         elif name == b"error":  # of llama.cpp
@@ -137,6 +147,8 @@ def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
             is_error = is_error or value.strip() == b"error"
         elif name not in _OTHER_FIELDS:
             other_lines.append(line)
+            other_size += len(line)
+
     text = b"\n".join(other_lines)
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(json.loads(text), dict | list):
@@ -144,7 +156,16 @@ def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
 
 
 def _parse_event(data: bytes, *, is_error: bool = False) -> Mapping[str, Any]:
-    """Raises `ModelError`, or `ServiceError` if the event is an error of the service."""
+    """Return the fields of an event.
+
+    Args:
+        data: JSON.
+        is_error: whether the stream marks it as an error.
+
+    Raises:
+        ServiceError: the event is an error.
+        ModelError: it is not what a model's service sends.
+    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -159,9 +180,12 @@ def _parse_event(data: bytes, *, is_error: bool = False) -> Mapping[str, Any]:
 
 
 def _is_error(event: Mapping[str, Any]) -> bool:
-    """Whether an event is an error, in the forms of OpenAI, vLLM and FastAPI."""
-    is_flat = event.get("object") == "error" or event.get("type") == "error"
-    return bool(event.get("error")) or is_flat or ("detail" in event and "choices" not in event)
+    """Return whether an event is an error, in the forms of OpenAI, vLLM and FastAPI."""
+    if event.get("error"):
+        return True
+    if event.get("object") == "error" or event.get("type") == "error":
+        return True
+    return "detail" in event and "choices" not in event
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

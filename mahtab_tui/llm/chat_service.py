@@ -81,7 +81,7 @@ class ChatService(BaseChatModel):
 
     @property
     def parameters(self) -> int | None:
-        """The number of the model's parameters, if its server says it."""
+        """The number of the model's parameters; None if its server does not say."""
         return self._client.facts().parameters if self.dialect == "compatible" else None
 
     def stop(self) -> None:

@@ -107,7 +107,13 @@ class EvalArguments(Arguments):
 def format_answer(
     done: Evaluation, arguments: EvalArguments, form: OutputForm | None = None
 ) -> ToolAnswer:
-    """Write the result of a cell. form: that of its value, output and traceback; by default plain."""
+    """Write the result of a cell for the agent.
+
+    Args:
+        done: the result.
+        arguments: those of the call.
+        form: how its value, output and traceback are written; by default as plain text.
+    """
     form = form or OutputForm()
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
@@ -177,7 +183,7 @@ def format_changes(changes: Sequence[Change]) -> str:
 
 
 def _describe_variable(variable: Variable, change: Change) -> list[str]:
-    """Return type and summary; of an object whose fields changed, only these fields."""
+    """Return a variable's type and summary, or only the fields of an object that have changed."""
     before = change.before
     if before is not None and before.type == variable.type:
         fields = changed_fields(before.summary, variable.summary)
@@ -345,8 +351,9 @@ class ToolHandlers:
         form = OutputForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
         answer = format_answer(done, arguments, form)
         if self._own is not None and self._own.has_left:
-            ended, self._own = self._own, None
-            await ended.close()
+            ended_session = self._own
+            self._own = None
+            await ended_session.close()
             answer = replace(answer, text=f"{answer.text}\n{_SESSION_ENDED}")
         return answer
 

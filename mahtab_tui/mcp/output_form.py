@@ -13,9 +13,11 @@ from mahtab_tui.settings.model import McpOutputFormat
 Part = Literal["value", "stdout", "traceback"]
 
 _COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
+"""In brackets, so that splitting a text at them keeps them."""
 _LANGUAGES = {"value": "python", "stdout": "text", "traceback": "pytb"}
-"""Names of languages for Markdown, and of Pygments' lexers."""
+"""Names of languages that Markdown and Pygments know."""
 MAX_HIGHLIGHTED_CHARS = 50_000
+"""A longer text is not highlighted."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,11 @@ class OutputForm:
     def _write_coloured(self, part: Part, text: str) -> str:
         if self.highlight and part != "stdout" and not _COLOURS.search(text):
             text = _colour(text, _LANGUAGES[part])
-        # Only colours pass: everything else that drives a terminal becomes visible.
+        # Only colours reach the terminal: all other control sequences become visible.
         pieces = _COLOURS.split(text)
         pieces[::2] = map(escape_for_model, pieces[::2])
-        return "".join(pieces) + ("\x1b[0m" if len(pieces) > 1 else "")
+        reset = "\x1b[0m" if len(pieces) > 1 else ""
+        return "".join([*pieces, reset])
 
 
 def _colour(text: str, language: str) -> str:

@@ -31,7 +31,7 @@ def shorten_line(text: str, most: int = SHORT) -> str:
 
 def fenced(code: str, language: str = "python") -> str:
     """Return a Markdown block that the code cannot close."""
-    ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(code))])
+    ticks = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(code))])
     end = "" if code.endswith("\n") else "\n"
     return f"{ticks}{language}\n{code}{end}{ticks}"
 

@@ -60,6 +60,7 @@ _FAILURES = (
 
 
 MAX_CALL_ROUNDS = 10
+"""How often a server may ask to repeat a call."""
 MAX_REQUEST_STATE_CHARS = 1_000_000
 _ROUND_PAUSE_S = 0.1
 
@@ -72,8 +73,12 @@ def _call_result() -> TypeAdapter[types.CallToolResult | types.InputRequiredResu
 async def call_tool(
     session: ClientSession, name: str, arguments: Mapping[str, Any]
 ) -> types.CallToolResult:
-    """Call a tool, and repeat the call with the server's own state while it asks for that. Raises
-    `ServerError`, and what the SDK raises."""
+    """Call a tool. As long as the server asks for it, repeat the call with the state that it sent.
+
+    Raises:
+        ServerError: the server asks for something that this client does not offer, or too often.
+        Exception: what the SDK raises.
+    """
     # Not `Client.call_tool`, which would check the result against the server's own patterns without
     # a time limit.
     request_state: str | None = None

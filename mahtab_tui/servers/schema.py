@@ -78,7 +78,8 @@ def _plain_schema(schema: Any) -> dict[str, Any]:
 
 
 def _read_draft_4_bound(schema: dict[str, Any], bound: str, exclusive: str) -> None:
-    """Write a bound as today's drafts do: in draft 4, true says that `minimum` is excluded."""
+    """Rewrite a bound of draft 4, where `exclusiveMinimum` may be true and says that `minimum` is
+    excluded, in the form of later drafts, where it is the number itself."""
     if isinstance(schema.get(exclusive), bool):
         is_excluded = schema.pop(exclusive)
         if is_excluded and bound in schema:
@@ -243,23 +244,26 @@ def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, A
     if is_wrapped and isinstance(value, Mapping) and set(value) == {"result"}:
         value = value["result"]
     others = [_part(block) for block in result.content if block.type != "text"]
-    # A text may be JSON here, too.
+    # The text of a structured result may itself be JSON.
     first = _text(value) if isinstance(value, str) else {"kind": "json", "value": value}
     return [first, *others]
 
 
 def error_text(content: Sequence[ContentBlock]) -> str:
-    text = "\n".join(map(_words, content)).strip()
+    """Return the text of an error, shortened."""
+    text = "\n".join(map(_block_text, content)).strip()
     if len(text) <= LONGEST_ERROR:
         return text
     return f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
 
 
-def _words(block: ContentBlock) -> str:
-    """Return the text of a block, or of the resource embedded in it."""
+def _block_text(block: ContentBlock) -> str:
+    """Return the text of a block, or of the resource embedded in it; empty if it has none."""
     if block.type == "text":
         return block.text
-    return str(getattr(block.resource, "text", "")) if block.type == "resource" else ""
+    if block.type == "resource":
+        return str(getattr(block.resource, "text", ""))
+    return ""
 
 
 def _part(block: ContentBlock) -> dict[str, Any]:

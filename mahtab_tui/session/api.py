@@ -88,7 +88,8 @@ class SessionState(BaseModel):
     """A started kernel; by default code runs in this process, in `globals_ns`."""
 
     _session: Session | None = PrivateAttr(None)
-    _over: object = PrivateAttr(None)
+    _base: object = PrivateAttr(None)
+    """The kernel or namespace over which the session was opened."""
     _owns_kernel: bool = PrivateAttr(False)
     _joined: _JoinedNamespace | None = PrivateAttr(None)
 
@@ -113,7 +114,7 @@ class SessionState(BaseModel):
         Private variables, modules and names with an underscore are left out.
 
         Args:
-            max_vars: lines at most; the last one says how many more variables there are.
+            max_vars: the most variables to describe. One more line says how many there are besides.
 
         Example:
             print(session.summarize_namespace(max_vars=5))
@@ -138,7 +139,8 @@ class SessionState(BaseModel):
         """Return the newest cells with their output, as the model gets them: elements of XML.
 
         Args:
-            max_chars: whole cells and outputs up to this length; each is shortened to a half of it.
+            max_chars: the length of the result at most. The oldest cells are left out whole; a cell
+                or an output of more than half of it is shortened.
 
         Example:
             prompt = f"{session.get_activity_context(2_000)}\\nWhat went wrong?"
@@ -147,13 +149,13 @@ class SessionState(BaseModel):
         handler = PromptHandler()
         try:
             for record in self.repl_activity:
-                handler.add_record(_as_users(record))
+                handler.add_record(_as_user_record(record))
             return handler.get_context(max_chars)
         finally:
             handler.close()
 
     def save_last_session(self, user: str, assistant: str) -> Path:
-        """Save a question and its answer in ``~/.mahtab/last_session.json``; returns the file.
+        """Save a question and its answer in ``~/.mahtab/last_session.json``, and return its path.
 
         The first prompt of the next session mentions them, unless the setting
         ``mention_last_session`` is off. Secrets are masked. Raises `OSError`.
@@ -223,47 +225,54 @@ class SessionState(BaseModel):
         self._open().agent.continue_from(agent)
 
     def _open(self) -> Session:
+        """Return the session; a new one if there is none, or if its namespace was replaced."""
         namespace = self.globals_ns if self._joined is None else self._joined.namespace
-        over = namespace if self.kernel is None else self.kernel
-        if (session := self._session) is None or self._over is not over:
-            self.close()
-            options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
-            settings = load_settings(approval="auto", **options)
-            kernel = self.kernel or InProcessKernel(namespace)
-            session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
-            self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
-            session.log.addHandler(_Listener(self))
-            for sentence in settings.untrusted:
-                session.notice(sentence, "warning")
-            if self._owns_kernel:
-                session.start_kernel()
-            last = load_last_session() if settings.mention_last_session else None
-            if last is not None and not self.messages:
-                emit(session.log, LastConversation(last.describe()))
+        base = namespace if self.kernel is None else self.kernel
+        if self._session is not None and self._base is base:
+            return self._session
+
+        self.close()
+        options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
+        settings = load_settings(approval="auto", **options)
+        kernel = self.kernel or InProcessKernel(namespace)
+        session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
+        self._session = session
+        self._base = base
+        self._owns_kernel = kernel is not self.kernel
+        session.log.addHandler(_Listener(self))
+        for sentence in settings.untrusted:
+            session.notice(sentence, "warning")
+        if self._owns_kernel:
+            session.start_kernel()
+        last = load_last_session() if settings.mention_last_session else None
+        if last is not None and not self.messages:
+            emit(session.log, LastConversation(last.describe()))
         return session
 
 
 class _JoinedNamespace:
-    """Two namespaces as the one that a kernel needs."""
+    """Two namespaces, copied into the one that a kernel needs."""
 
     def __init__(self, outer: dict[str, Any], inner: dict[str, Any]) -> None:
         self._inner = inner
         self.namespace = {**outer, **inner}
-        self._before = dict(self.namespace)
+        self._stored = dict(self.namespace)
+        """The namespace as it was when its changes were last stored."""
 
     def store_changes(self) -> None:
-        """Store names that cells have set or deleted in the inner namespace."""
+        """Set and delete in the inner namespace the names that cells have set and deleted."""
         for name, value in self.namespace.items():
-            is_new = name not in self._before or self._before[name] is not value
-            if is_new and not name.startswith("__"):
+            is_changed = name not in self._stored or self._stored[name] is not value
+            if is_changed and not name.startswith("__"):
                 self._inner[name] = value
-        for name in self._before.keys() - self.namespace.keys():
+        for name in self._stored.keys() - self.namespace.keys():
             self._inner.pop(name, None)
-        self._before = dict(self.namespace)
+        self._stored = dict(self.namespace)
 
 
-def _as_users(record: Record) -> Record:
-    """Return a cell's record as one of the user, because a prompt leaves out the model's own."""
+def _as_user_record(record: Record) -> Record:
+    """Return a cell's record as if the user had run it, because a prompt leaves out the model's own
+    cells."""
     fields = {name: getattr(record, name) for name in ("cell", "text", "time")}
     if isinstance(record, ReplIn):
         return UserReplIn(**fields)
@@ -296,6 +305,10 @@ class _Listener(logging.Handler):
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
-    """Run a cell in a session's namespace; returns its output, with value or traceback, and whether
-    it failed. The middle of an output of more than 10,000 characters is left out."""
+    """Run a cell in a session's namespace.
+
+    Returns:
+        The output, with the value or the traceback, and whether the cell failed. The middle of an
+        output of more than 10,000 characters is left out.
+    """
     return session.run_code(code)

@@ -22,35 +22,43 @@ HEAD_BYTES = 65_536
 """Bytes to read from the start of a file to recognise its type."""
 _CHUNK_BYTES = 1_048_576
 _SAMPLE_BYTES = 65_536
-"""Bytes after the first one that is not UTF-8, by which its encoding is guessed."""
+"""Bytes, from the first one that is not UTF-8, by which the encoding is guessed."""
 
+_CONTROL_BYTES_IN_TEXT = b"\t\n\r\f\x1b"
+"""Control characters that texts contain; many others mean that a file is not a text."""
+_MAX_CONTROL_SHARE = 0.05
 _SPECIAL_BYTES = re.compile(rb"[\x80-\xff]+")
 _SAMPLED_CHARACTERS = 2_000
 _MIN_WORD_BYTES = 4
 """Special bytes in a row that are a word rather than Western quotation marks."""
 
 _SEPARATORS = ",;\t|"
-"""In the order in which they win if they fit equally well."""
+"""If several fit equally well, the first one is chosen."""
 _MIN_TABLE_LINES = 3
-"""Lines from which a text with equally many fields in each line is probably a table."""
+"""A text of at least so many lines is a table if all have equally many fields."""
 _MIN_JSON_LINES = 2
+_EXAMINED_JSON_LINES = 50
+"""Lines at the start of a text among which the first JSON values are looked for."""
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+"""By suffix: the module of the standard library that reads a compressed file."""
 
 _MAX_SHEET_LIST_BYTES = 4_000_000
 _SHEET_LISTS = {
     ".xlsx": ("xl/workbook.xml", re.compile(r'<(?:\w+:)?sheet\s[^>]*?\bname="([^"]*)"')),
     ".ods": ("content.xml", re.compile(r'<table:table\s[^>]*?\btable:name="([^"]*)"')),
 }
-"""By suffix: the part of a workbook that names its sheets, and the form of a name."""
+"""By suffix: the member of a workbook's archive that names the sheets, and what to search it for."""
 
 
 class TextEncoding(NamedTuple):
+    """The encoding of a file, as far as it can be recognised."""
+
     name: str
     """Python's name of it; empty if the file is not a text."""
     is_guess: bool = False
     is_damaged: bool = False
-    """Whether some bytes mean nothing in it."""
+    """Whether some bytes are not valid in this encoding."""
 
 
 class Packing(NamedTuple):
@@ -73,12 +81,12 @@ def inspect_packing(path: Path) -> Packing:
 
 
 def open_packed(path: Path, packing: Packing) -> IO[bytes]:
-    """Open the content of a file: of an archive, that of its only file."""
+    """Open the content of a file, uncompressed; of an archive, the content of its only file."""
     if packing.module == "zipfile":
         return zipfile.ZipFile(path).open(packing.members[0])
     if packing.module:
-        opened: IO[bytes] = import_module(packing.module).open(path)
-        return opened
+        content: IO[bytes] = import_module(packing.module).open(path)
+        return content
     return path.open("rb")
 
 
@@ -94,41 +102,47 @@ def inspect_encoding(file: IO[bytes], beginning: bytes, max_bytes: int) -> TextE
     from its beginning.
 
     Args:
-        file: the open file, which can seek.
+        file: the open file, which must be seekable.
         beginning: its first bytes.
-        max_bytes: how much of it is read at most.
+        max_bytes: how many bytes to read at most.
     """
     encoding = _guess_encoding(beginning)
     if encoding.name == "utf-8" and not encoding.is_damaged:
         encoding = _check_utf8(file, max_bytes)
     if not encoding.is_guess:
         return encoding
+
+    # The guess comes from a sample; the rest of the file may refute it.
     if _find_undecodable(file, encoding.name, max_bytes) is None:
         return encoding
     if encoding.name == "cp1252":
+        # Latin-1 has the same letters, and a character for every byte.
         return encoding._replace(name="latin-1")
     return encoding._replace(is_damaged=True)
 
 
 def _check_utf8(file: IO[bytes], max_bytes: int) -> TextEncoding:
+    """Return the encoding of a file that begins as UTF-8."""
     damage = _find_undecodable(file, "utf-8", max_bytes)
     if damage is None:
         return TextEncoding("utf-8")
+    # A text that has valid characters of UTF-8 before the damage is UTF-8.
     if damage.follows_special:
         return TextEncoding("utf-8", is_damaged=True)
     return _guess_encoding(damage.sample)
 
 
 class _Damage(NamedTuple):
-    """The first bytes of a file that its encoding does not have."""
+    """The first place in a file whose bytes are not valid in an encoding."""
 
     sample: bytes
-    """These and the bytes after them."""
+    """The invalid bytes, and those after them."""
     follows_special: bool
-    """Whether characters other than ASCII precede them."""
+    """Whether characters other than ASCII precede the place."""
 
 
 def _find_undecodable(file: IO[bytes], encoding: str, max_bytes: int) -> _Damage | None:
+    """Return the first bytes of a file that cannot be decoded; None if all can."""
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)()
     is_ascii = True
@@ -151,9 +165,10 @@ def _find_undecodable(file: IO[bytes], encoding: str, max_bytes: int) -> _Damage
 def _guess_encoding(beginning: bytes) -> TextEncoding:
     if marked := marked_encoding(beginning):
         return TextEncoding(marked)
-    controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)
-    if b"\0" in beginning or controls * 20 > len(beginning):
+    control_count = sum(byte < 32 and byte not in _CONTROL_BYTES_IN_TEXT for byte in beginning)
+    if b"\0" in beginning or control_count > _MAX_CONTROL_SHARE * len(beginning):
         return TextEncoding("")
+
     try:
         # Incremental, because the last character may be incomplete.
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
@@ -163,12 +178,14 @@ def _guess_encoding(beginning: bytes) -> TextEncoding:
 
 
 def _guess_older_encoding(data: bytes) -> TextEncoding:
+    """Guess the encoding of a text that is not valid UTF-8."""
     text = data.decode("utf-8", "surrogateescape")
     invalid_count = sum("\udc80" <= character <= "\udcff" for character in text)
     special_count = sum(character > "\x7f" for character in text)
     if 2 * invalid_count < special_count:
         return TextEncoding("utf-8", is_damaged=True)
-    if _has_letters_in_rows(data):
+
+    if _has_special_words(data):
         from charset_normalizer import from_bytes
 
         match = from_bytes(data).best()
@@ -177,34 +194,42 @@ def _guess_older_encoding(data: bytes) -> TextEncoding:
     return TextEncoding(single_byte_encoding(data), is_guess=True)
 
 
-def _has_letters_in_rows(data: bytes) -> bool:
+def _has_special_words(data: bytes) -> bool:
     """Return whether most special bytes have another one beside them, as in Cyrillic, Greek and
     Asian texts. In Western ones, letters with accents stand alone."""
-    lengths = [len(run) for run in _SPECIAL_BYTES.findall(data)]
-    joined_count = sum(length for length in lengths if length > 1)
-    return max(lengths, default=0) >= _MIN_WORD_BYTES and 2 * joined_count > sum(lengths)
+    run_lengths = [len(run) for run in _SPECIAL_BYTES.findall(data)]
+    if max(run_lengths, default=0) < _MIN_WORD_BYTES:
+        return False
+    joined_count = sum(length for length in run_lengths if length > 1)
+    return 2 * joined_count > sum(run_lengths)
 
 
 def _is_other_script(text: str) -> bool:
-    """Return whether most special characters are letters of another script than the Latin one."""
-    specials = list(itertools.islice(filter(lambda c: c > "\x7f", text), _SAMPLED_CHARACTERS))
-    letters = [c for c in specials if c.isalpha() and "LATIN" not in unicodedata.name(c, "LATIN")]
-    return 2 * len(letters) > len(specials)
+    """Return whether most special characters are letters of a script other than Latin."""
+    special_characters = (character for character in text if character > "\x7f")
+    sample = list(itertools.islice(special_characters, _SAMPLED_CHARACTERS))
+    letters = [
+        character
+        for character in sample
+        if character.isalpha() and "LATIN" not in unicodedata.name(character, "LATIN")
+    ]
+    return 2 * len(letters) > len(sample)
 
 
 def guess_separator(text: str, *, is_cut: bool, preferred: str = ",") -> str:
-    """Return the separator of a table by the beginning of its text.
+    """Guess the separator of a table by the beginning of its text.
 
-    It is the one that gives most lines the same number of fields; if several do, the preferred
-    one, and then the order `,`, `;`, tab, `|`.
+    It is the one that gives the most lines the same number of fields. If several are equally good,
+    the preferred one wins, then the first of `,`, `;`, tab, `|`.
 
     Args:
         text: the first lines.
         is_cut: whether the last line may be incomplete.
         preferred: the separator that the file's suffix stands for.
     """
+    # A stable sort, and `max` returns the first of several equal ones.
     separators = sorted(_SEPARATORS, key=lambda separator: separator != preferred)
-    shares = {separator: _share_of_even_lines(text, separator, is_cut) for separator in separators}
+    shares = {separator: _even_line_share(text, separator, is_cut) for separator in separators}
     best = max(separators, key=shares.__getitem__)
     return best if shares[best] else preferred
 
@@ -212,33 +237,39 @@ def guess_separator(text: str, *, is_cut: bool, preferred: str = ",") -> str:
 def looks_like_table(text: str, separator: str, *, is_cut: bool) -> bool:
     """Return whether all lines of a text have the same number of fields."""
     has_lines = text.count("\n") >= _MIN_TABLE_LINES
-    return has_lines and _share_of_even_lines(text, separator, is_cut) == 1
+    return has_lines and _even_line_share(text, separator, is_cut) == 1
 
 
-def _share_of_even_lines(text: str, separator: str, is_cut: bool) -> float:
-    """Return which part of the lines has the commonest number of fields; 0 if the first line, with
-    the names of the columns, does not fit it."""
-    counts: list[int] = []
+def _even_line_share(text: str, separator: str, is_cut: bool) -> float:
+    """Return the share of the lines that have the commonest number of fields, from 0 to 1; 0 if the
+    first line, with the names of the columns, does not fit them."""
+    lines = text.splitlines(keepends=True)
     try:
-        for fields in csv.reader(text.splitlines(keepends=True), delimiter=separator):
-            counts.extend([len(fields)] * bool(fields))
+        rows = csv.reader(lines, delimiter=separator)
+        field_counts = [len(fields) for fields in rows if fields]
     except csv.Error:  # a field is too long
         return 0
-    if is_cut and len(counts) > 1:
-        counts.pop()
-    if not counts:
+    if is_cut and len(field_counts) > 1:
+        field_counts.pop()
+    if not field_counts:
         return 0
-    common_count, line_count = Counter(counts[1:] or counts).most_common(1)[0]
+
+    header_count = field_counts[0]
+    data_counts = field_counts[1:] or field_counts
+    common_count, line_count = Counter(data_counts).most_common(1)[0]
+    if common_count < 2:
+        return 0
     # R writes no name for the column of row names.
-    is_header = counts[0] == common_count or 1 < counts[0] == common_count - 1
-    if common_count < 2 or not is_header:
+    lacks_one_name = 1 < header_count == common_count - 1
+    if header_count != common_count and not lacks_one_name:
         return 0
-    return line_count / len(counts[1:] or counts)
+    return line_count / len(data_counts)
 
 
 def is_json_lines(text: str) -> bool:
-    """Return whether a text is one JSON value a line, rather than one value."""
-    lines = [line for line in itertools.islice(text.split("\n"), 50) if line.strip()]
+    """Return whether a text has a JSON value in each line, rather than being one value."""
+    first_lines = itertools.islice(text.split("\n"), _EXAMINED_JSON_LINES)
+    lines = [line for line in first_lines if line.strip()]
     if len(lines) < _MIN_JSON_LINES:
         return False
     try:
@@ -250,13 +281,13 @@ def is_json_lines(text: str) -> bool:
 
 def sheet_names(path: Path) -> Sequence[str]:
     """Return the names of a workbook's sheets; empty if they cannot be read."""
-    part = _SHEET_LISTS.get(path.suffix.lower())
-    if part is None:
+    sheet_list = _SHEET_LISTS.get(path.suffix.lower())
+    if sheet_list is None:
         return ()
-    member, name_form = part
+    member, sheet_name = sheet_list
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             text = file.read(_MAX_SHEET_LIST_BYTES).decode("utf-8", "replace")
     except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile):
         return ()
-    return [html.unescape(name) for name in name_form.findall(text)]
+    return [html.unescape(name) for name in sheet_name.findall(text)]

@@ -7,7 +7,7 @@ import itertools
 import keyword
 import stat
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from lzma import LZMAError
 from pathlib import Path
@@ -31,9 +31,10 @@ from mahtab_tui.session.file_formats import (
 from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
-"""The variable of a larger file is its path."""
+"""A larger file is not loaded: its variable is its path."""
 
-_SEPARATED = frozenset({".csv", ".tsv", ".tab"})
+_TAB_SEPARATED = frozenset({".tsv", ".tab"})
+_SEPARATED = _TAB_SEPARATED | {".csv"}
 _PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
@@ -42,14 +43,15 @@ _PANDAS_READERS = {
 _JSON = frozenset({".json", ".ipynb", ".geojson"})
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
-LONG_TEXT = 20_000
-"""Bytes from which a text is too long to read."""
+LONG_TEXT_BYTES = 20_000
+"""A larger text is too long for a person to read."""
 _READABLE = _SEPARATED | _TEXTS | _JSON | _JSON_LINES
-"""Suffixes that do not become part of a compressed file's variable."""
+"""Suffixes that are left out of the name of a compressed file's variable."""
 MAX_LISTED_NAMES = 10
-"""Files of an archive, or sheets of a workbook."""
+"""Files of an archive, or sheets of a workbook, that a note lists."""
+MAX_NAME_CHARS = 60
 _RESERVED = frozenset("csv json gzip bz2 lzma zipfile io pd Path In Out".split())
-"""Names that loading cells import, or that the session defines."""
+"""Names that a file's variable would hide: loading cells import them, or the session defines them."""
 
 
 class CannotLoad(Exception):
@@ -62,16 +64,17 @@ class DataFile:
 
     path: Path
     name: str
-    """Of its variable."""
+    """The name of its variable."""
     size: int
+    """In bytes, as stored."""
     suffix: str
-    """Of the content: that of a compressed file's name without `.gz`."""
+    """The suffix of its content: of `data.csv.gz`, it is `.csv`."""
     packing: Packing
     encoding: TextEncoding
     separator: str = ","
     is_json_lines: bool = False
     looks_like_table: bool = False
-    """Whether a text without a table's suffix holds one."""
+    """Whether a text is a table, though its suffix does not say so."""
     sheets: Sequence[str] = ()
 
     @property
@@ -81,44 +84,57 @@ class DataFile:
     @property
     def is_long_text(self) -> bool:
         """Whether its variable will be a text that is too long to read."""
-        return bool(self.encoding.name) and self.suffix in _TEXTS and self.size > LONG_TEXT
+        return bool(self.encoding.name) and self.suffix in _TEXTS and self.size > LONG_TEXT_BYTES
 
 
 class LoadingCell(NamedTuple):
     code: str
     note: str = ""
+    """Sentences for the user about what is uncertain or could be done; may be empty."""
 
     @property
     def module(self) -> str:
+        """The module that the cell imports first; empty if it imports none."""
         words = self.code.split()
         return words[1] if words[0] in ("import", "from") else ""
 
 
 def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Read the start of each file, and choose unique names. Raises `CannotLoad`."""
+    """Recognise the formats of files, and choose a unique name for each variable. Raises
+    `CannotLoad`."""
     files: list[DataFile] = []
+    used_names: set[str] = set()
     for path in paths:
-        wanted, names = variable_name(path), {file.name for file in files}
-        numbered = (f"{wanted}_{number}" for number in itertools.count(2))
-        name = next(each for each in itertools.chain([wanted], numbered) if each not in names)
+        name = _unused_name(variable_name(path), used_names)
+        used_names.add(name)
         files.append(_inspect(path, name))
     return files
 
 
+def _unused_name(name: str, used_names: Collection[str]) -> str:
+    """Return a name, with a number after it if it is used."""
+    if name not in used_names:
+        return name
+    numbered_names = (f"{name}_{number}" for number in itertools.count(2))
+    return next(candidate for candidate in numbered_names if candidate not in used_names)
+
+
 def _inspect(path: Path, name: str) -> DataFile:
-    written = one_line(str(path))
+    displayed_path = one_line(str(path))
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise CannotLoad(f"The folder {written} cannot be loaded as a variable.")
+            raise CannotLoad(f"The folder {displayed_path} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
-            raise CannotLoad(f"{written} is not a regular file: it cannot be loaded as a variable.")
+            raise CannotLoad(
+                f"{displayed_path} is not a regular file: it cannot be loaded as a variable."
+            )
         return _inspect_content(path, name, status.st_size)
     except FileNotFoundError:
-        raise CannotLoad(f"There is no file {written}.") from None
+        raise CannotLoad(f"There is no file {displayed_path}.") from None
     except (OSError, EOFError, ValueError, LZMAError, RuntimeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
-        raise CannotLoad(f"{written} cannot be read: {reason}.") from None
+        raise CannotLoad(f"{displayed_path} cannot be read: {reason}.") from None
 
 
 def _inspect_content(path: Path, name: str, size: int) -> DataFile:
@@ -130,6 +146,7 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
 
     with open_packed(path, packing) as content:
         beginning = content.read(HEAD_BYTES)
+        # A file that will not be loaded is not worth reading to its end.
         max_bytes = MOST_BYTES if size <= MOST_BYTES else 0
         encoding = inspect_encoding(content, beginning, max_bytes)
     if not encoding.name:
@@ -137,19 +154,20 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
 
     text = decode(beginning, encoding.name)
     is_cut = len(beginning) == HEAD_BYTES
-    preferred = "\t" if suffix in (".tsv", ".tab") else ","
+    preferred = "\t" if suffix in _TAB_SEPARATED else ","
     separator = guess_separator(text, is_cut=is_cut, preferred=preferred)
+    may_be_table = suffix in ("", ".txt")
     return replace(
         file,
         encoding=encoding,
         separator=separator,
         is_json_lines=is_json_lines(text),
-        looks_like_table=suffix in ("", ".txt")
-        and looks_like_table(text, separator, is_cut=is_cut),
+        looks_like_table=may_be_table and looks_like_table(text, separator, is_cut=is_cut),
     )
 
 
 def _content_suffix(path: Path, packing: Packing) -> str:
+    """Return the suffix of what is in a file: that of its name, or that of the packed file."""
     if not packing.module:
         return path.suffix.lower()
     packed_name = packing.members[0] if len(packing.members) == 1 else path.stem
@@ -172,6 +190,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     if reason:
         code = f"from pathlib import Path\n{file.name} = Path({path})"
         return LoadingCell(code, f"{one_line(file.path.name)} {reason}")
+
     if reader := _PANDAS_READERS.get(file.suffix):
         code = f"import pandas as pd\n{file.name} = pd.{reader}({path})"
     elif file.suffix in _SEPARATED and pandas:
@@ -182,7 +201,8 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
 
 
 def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
-    """Return why a file's variable is its path, as a clause; empty if the file is loaded."""
+    """Return why a file's variable is its path, as the end of a sentence that begins with the file's
+    name; empty if the file is loaded."""
     name = file.name
     if file.size > MOST_BYTES:
         return f"is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it."
@@ -190,15 +210,17 @@ def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
         members = one_line(", ".join(file.packing.members[:MAX_LISTED_NAMES]))
         first = one_line(repr(file.packing.members[0]))
         return f"holds {len(file.packing.members)} files: {members}. {name} is its path, and zipfile.ZipFile({name}).read({first}) reads the first."
+    if file.suffix in _PANDAS_READERS and pandas:
+        return ""
     if file.suffix in _PANDAS_READERS:
-        missing = "needs pandas, which this kernel's Python does not have"
-        return "" if pandas else f"{missing}: {name} is its path."
+        return f"needs pandas, which this kernel's Python does not have: {name} is its path."
     if not file.encoding.name:
         return f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
     return ""
 
 
 def _read_csv(file: DataFile, path: str) -> str:
+    """Return the expression that reads a table. path: a literal of Python."""
     options = ""
     if file.separator != ",":
         options += f", sep={file.separator!r}"
@@ -210,10 +232,11 @@ def _read_csv(file: DataFile, path: str) -> str:
 
 
 def _code_without_pandas(file: DataFile, path: str) -> str:
+    """Return a cell that needs only the standard library. path: a literal of Python."""
     is_table = file.suffix in _SEPARATED
     is_json = file.suffix in _JSON or file.suffix in _JSON_LINES
     is_text = not is_table and not is_json
-    opened = _open_text(
+    content = _open_text(
         file,
         path,
         errors=", errors='replace'" if is_text or file.encoding.is_damaged else "",
@@ -221,15 +244,19 @@ def _code_without_pandas(file: DataFile, path: str) -> str:
     )
     if is_table:
         delimiter = f", delimiter={file.separator!r}" if file.separator != "," else ""
-        value = f"list(csv.DictReader({opened}{delimiter}))"
+        value = f"list(csv.DictReader({content}{delimiter}))"
     elif file.suffix in _JSON_LINES or (is_json and file.is_json_lines):
-        value = f"[json.loads(line) for line in {opened} if line.strip()]"
+        value = f"[json.loads(line) for line in {content} if line.strip()]"
     elif is_json:
-        value = f"json.load({opened})"
+        value = f"json.load({content})"
     else:
-        value = f"{opened}.read()"
+        value = f"{content}.read()"
 
-    imports = ["csv"] * is_table + ["json"] * is_json
+    imports: list[str] = []
+    if is_table:
+        imports.append("csv")
+    if is_json:
+        imports.append("json")
     if file.packing.module:
         imports.append(file.packing.module)
     if file.packing.members:
@@ -238,7 +265,13 @@ def _code_without_pandas(file: DataFile, path: str) -> str:
 
 
 def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
-    """Return the expression that opens a file. errors, newline: more options, with their comma."""
+    """Return the expression that opens a file as text.
+
+    Args:
+        file: what to open.
+        path: its path, as a literal of Python.
+        errors: the option `errors` with a comma before it, or nothing; so for `newline`.
+    """
     options = f"encoding={file.encoding.name!r}{errors}{newline}"
     if file.packing.members:
         member = ascii(file.packing.members[0])
@@ -249,40 +282,46 @@ def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
 
 
 def _note(file: DataFile, path: str) -> str:
-    """Return what to tell about a file that is loaded; empty if nothing is uncertain."""
-    written = one_line(file.path.name)
-    notes = []
+    """Return what the user should know about a loaded file; empty if nothing is uncertain."""
+    displayed_name = one_line(file.path.name)
+    notes: list[str] = []
     if len(file.sheets) > 1:
         sheets = one_line(", ".join(file.sheets[:MAX_LISTED_NAMES]))
         last = one_line(repr(file.sheets[-1]))
         notes.append(
-            f"{written} has {len(file.sheets)} sheets: {sheets}. {file.name} is the first; pd.read_excel({path}, sheet_name={last}) loads another."
+            f"{displayed_name} has {len(file.sheets)} sheets: {sheets}. {file.name} is the first; pd.read_excel({path}, sheet_name={last}) loads another."
         )
     if file.encoding.is_guess:
         notes.append(
-            f"The encoding of {written} is a guess: {file.encoding.name}. If letters look wrong, change it in the cell."
+            f"The encoding of {displayed_name} is a guess: {file.encoding.name}. If letters look wrong, change it in the cell."
         )
     elif file.encoding.is_damaged:
         notes.append(
-            f"Some bytes of {written} are not {file.encoding.name.upper()}: they became �."
+            f"Some bytes of {displayed_name} are not {file.encoding.name.upper()}: they became �."
         )
     if file.looks_like_table:
         notes.append(
-            f"{written} looks like a table: pd.read_csv({path}, sep={file.separator!r}) reads it as one."
+            f"{displayed_name} looks like a table: pd.read_csv({path}, sep={file.separator!r}) reads it as one."
         )
     return " ".join(notes)
 
 
 def variable_name(path: Path) -> str:
-    """Return a name that hides no other: ``my-data 2.csv`` becomes my_data_2, ``list.txt``
-    list_."""
+    """Return a name for a file's variable that hides no other name: ``my-data 2.csv`` becomes
+    my_data_2, ``list.txt`` becomes list_."""
     stem = path.stem
     if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE:
         stem = Path(stem).stem
+
+    # Python normalises names in this way, too.
     stem = unicodedata.normalize("NFKC", stem)
-    name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
-    name = "_".join(name.split()).strip("_")[:60] or "data"
+    words = "".join(
+        character if f"a{character}".isidentifier() else " " for character in stem
+    ).split()
+    name = "_".join(words).strip("_")[:MAX_NAME_CHARS] or "data"
     if not name.isidentifier():
         return f"_{name}"
-    used = keyword.iskeyword(name) or hasattr(builtins, name)
-    return f"{name}_" if used or name in toolbox.NAMES or name in _RESERVED else name
+
+    is_pythons = keyword.iskeyword(name) or hasattr(builtins, name)
+    is_used = is_pythons or name in toolbox.NAMES or name in _RESERVED
+    return f"{name}_" if is_used else name

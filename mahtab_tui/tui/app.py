@@ -95,7 +95,7 @@ STOP_KEY = "ctrl+s"
 
 KEY_REPEAT_S = 0.3
 DRAFT_PAUSE_S = 1.0
-"""Without a key, until the text in the editor is saved."""
+"""Seconds after the last change until the text in the editor is saved."""
 
 
 class QuitFlow:
@@ -110,7 +110,14 @@ class QuitFlow:
         keeps_namespace: bool,
         forget_draft: Callable[[], None] = lambda: None,
     ) -> None:
-        """forget_draft: called when the user leaves."""
+        """
+        Args:
+            app: the application to leave.
+            session: what runs there, and may be lost.
+            panes: show the question.
+            keeps_namespace: whether the variables are saved with the session.
+            forget_draft: called when the user leaves.
+        """
         self._app = app
         self._forget_draft = forget_draft
         self._session = session
@@ -196,7 +203,7 @@ class QuitFlow:
 
 LONG_CELL_S = 10.0
 LEAVING_WORDS = ("exit", "quit")
-"""With or without parentheses; they need no kernel, which may be busy."""
+"""With or without parentheses. They are not sent to the kernel, because it may be busy."""
 
 
 def style_sheets() -> list[Path]:
@@ -299,7 +306,9 @@ class MahtabApp(TerminalApp[int]):
         from mahtab_tui.tui.editor.draft_file import DraftFile
 
         self._draft_file = DraftFile(self.session)
-        if self.session.past and self.editor.is_empty and (draft := self._draft_file.read()):
+        if not self.session.past or not self.editor.is_empty:
+            return
+        if draft := self._draft_file.read():
             self.editor.put(draft.mode, draft.text)
 
     @on(TextArea.Changed, "#code")
@@ -355,12 +364,15 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        mode, text, replaces = message.mode, message.text, message.replaces
+        mode = message.mode
+        text = message.text
+        replaces = message.replaces
         if mode == "python" and not replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return
 
-        slash, in_notebook = parse_slash(text), replaces.startswith("place ")
+        slash = parse_slash(text)
+        in_notebook = replaces.startswith("place ")
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
@@ -377,6 +389,7 @@ class MahtabApp(TerminalApp[int]):
         self._report_history()
 
     def _asks_to_leave(self, code: str) -> bool:
+        """Return whether code is `exit`, and not a variable of that name."""
         word = code.strip().removesuffix("()")
         return word in LEAVING_WORDS and word not in self.panes.namespace.variables
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 NARROW_COLUMNS = 110
-"""Below this, the side panes cover the transcript while they are open."""
+"""On a screen with fewer columns, the side panes cover the transcript while they are open."""
 SHORT_LINES = 30
 LOW_LINES = 16
 TINY_LINES = 8
@@ -149,7 +149,7 @@ _CALL = Content.assemble(
 EXAMPLE = Content.assemble(("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted"))
 EXAMPLE_LINES = 5
 SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), _CALL)
-"""On a wide screen, where the namespace previews a variable."""
+"""For a wide screen, where the namespace needs lines for the preview of a variable."""
 SHORT_EXAMPLE_LINES = 2
 
 
@@ -171,7 +171,7 @@ class Panes(Screen[None]):
         self._search_tree: SearchTreePane | None = None
         """Made with the first search; until then there is an example."""
         self._offered_cell: Cell | None = None
-        """The failed cell whose frames the footer offers."""
+        """The failed cell whose frames the footer offers to show."""
         ui_state.layout = ui_state.layout.changed(drawer=False)
 
     def parts(self) -> ComposeResult:
@@ -381,7 +381,8 @@ class Panes(Screen[None]):
             self.editor.focus()
 
     def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
-        narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
+        narrow = width < NARROW_COLUMNS
+        side = self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
         side.styles.width = "100%" if narrow else layout.side_columns(width)
@@ -390,11 +391,10 @@ class Panes(Screen[None]):
         default = None if self._search_tree is None else NAMESPACE_PERCENT
         percent = layout.namespace_height or default
         namespace.styles.height = f"{percent}%" if percent else "1fr"
-        lines = EXAMPLE_LINES
+        is_example_short = isinstance(tree, Static) and width >= PREVIEW_WIDTH
         if isinstance(tree, Static):
-            is_wide = width >= PREVIEW_WIDTH
-            tree.update(SHORT_EXAMPLE if is_wide else EXAMPLE)
-            lines = SHORT_EXAMPLE_LINES if is_wide else EXAMPLE_LINES
+            tree.update(SHORT_EXAMPLE if is_example_short else EXAMPLE)
+        lines = SHORT_EXAMPLE_LINES if is_example_short else EXAMPLE_LINES
         tree.styles.height = "1fr" if percent else min(lines, height // 4)
 
     def _fit_heights(self) -> None:

@@ -63,17 +63,19 @@ class Collector:
 
 
 RATE = 1 / 30
-SHARE = 1 / 4
-"""Share of the main thread's time above which a pass waits."""
-MIN_DELAY, MAX_DELAY = 0.9 * RATE, 0.2
-"""Seconds between two passes."""
+"""Seconds between two frames."""
+MAX_WORK_SHARE = 1 / 4
+"""While the main thread has worked for a larger share of the time, records wait."""
+MIN_DELAY_S = 0.9 * RATE
+"""Seconds that must pass before records are passed on again."""
+MAX_DELAY_S = 0.2
+"""Seconds after which records are passed on, however busy the main thread is."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    """Passes records to the panes: soon after the first that waits, and at most at the frame rate.
-    While nothing happens, it does nothing."""
+    """Passes new records to the panes, at most once a frame. While there are none, it does nothing."""
 
     def __init__(self, app: App[Any]) -> None:
         self.folds: list[Fold] = []
@@ -95,16 +97,17 @@ class RecordPump:
         self.tick()
 
     def _wake(self) -> None:
-        """Any thread may call it."""
+        """Pass the records on soon. Any thread may call it."""
         if self._is_running:
             with suppress(RuntimeError):  # the application has just ended
                 self._app.call_later(self.tick)
 
     def tick(self) -> None:
         """Pass the records on, now or in a moment. Call it on the main thread only."""
-        passed, worked = monotonic() - self._last, thread_time() - self._worked
-        is_due = passed >= MIN_DELAY and worked <= passed * SHARE
-        if is_due or passed >= MAX_DELAY:
+        passed_s = monotonic() - self._last
+        worked_s = thread_time() - self._worked
+        is_due = passed_s >= MIN_DELAY_S and worked_s <= passed_s * MAX_WORK_SHARE
+        if is_due or passed_s >= MAX_DELAY_S:
             self.flush()
         else:
             self._app.set_timer(RATE, self.tick)

@@ -30,7 +30,8 @@ from mahtab_tui.tui.theme import get_palette
 LONGEST_SEQUENCE = 32
 LONGEST_PENDING = 256
 MAX_SILENCES = 10
-"""Calls of `flush_pending` after which the rest of a sequence is no longer expected."""
+"""After so many calls of `flush_pending` without input, the rest of a sequence is no longer
+expected."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
@@ -44,14 +45,15 @@ _UNFINISHED = re.compile(
 _AFTER_ESCAPE = re.compile(
     r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
 )
-"""What arrives at once and continues an escape character that was read as the Escape key. Typed
-characters arrive one by one."""
+"""The rest of a sequence whose escape character was already read as the Escape key. It is not typed:
+it arrives at once, and typed characters arrive one by one."""
 _REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+;|P[\d>!+$|]|_G)")
-"""The beginning of what only a terminal sends, not of a key with Alt and of letters after it."""
+"""The beginning of what only a terminal sends; Alt and a letter begin differently."""
 _LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
-"""Those after which a slow line may still bring the rest of a key or a mouse report."""
+"""Keys with Alt that may also be the beginning of another key, or of a mouse report, whose rest a
+slow line brings later."""
 _ALT_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
-"""Alt with a sign that begins no sequence."""
+"""Alt with a character with which no sequence begins."""
 _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
@@ -76,40 +78,51 @@ class KeyParser(XTermParser):
         self._silences = 0
         """Calls of `flush_pending` since the last input."""
         self._sent_escape = False
-        """Whether the last input ended with an escape character, which was read as a key."""
+        """Whether the last input was an escape character, which has been read as the Escape key."""
 
     def feed(self, data: str) -> Iterable[Message]:
         if self._pasted is not None and self._silent and _LONE_KEY.fullmatch(data):
             data = BRACKETED_PASTE_END + data  # the end of the paste was lost
+        # The rest of a sequence has come late: its escape character was read as the Escape key.
         if self._sent_escape and self._silences <= MAX_SILENCES and _AFTER_ESCAPE.match(data):
             data = "\x1b" + data
         self._sent_escape = False
         self._silences = 0
-        data, self._pending, self._silent = self._pending + data, "", False
+        data = self._pending + data
+        self._pending = ""
+        self._silent = False
         while data:
             if self._pasted is None:
                 typed, mark, data = data.partition(BRACKETED_PASTE_START)
-                if not mark and (unfinished := _UNFINISHED.search(typed)):
-                    typed = typed[: unfinished.start()]
-                    self._pending = unfinished[0][:LONGEST_PENDING]
-                if typed := _SEQUENCE.sub(self._readable, typed):
-                    yield from self._feed_keys(typed)
+                yield from self._feed_typed(typed, is_last=not mark)
                 if mark:
                     self._pasted = []
             else:
                 text, mark, data = data.partition(BRACKETED_PASTE_END)
-                if not mark:  # perhaps its start
-                    lengths = range(len(BRACKETED_PASTE_END) - 1, 0, -1)
-                    ends = (each for each in lengths if text.endswith(BRACKETED_PASTE_END[:each]))
-                    cut = len(text) - next(ends, 0)
-                    text, self._pending = text[:cut], text[cut:]
-                self._pasted.append(text)
+                self._pasted.append(text if mark else self._hold_back_mark(text))
                 if mark:
-                    whole, self._pasted = "".join(self._pasted), None
-                    yield Paste(whole.replace("\x00", ""))
+                    pasted = "".join(self._pasted)
+                    self._pasted = None
+                    yield Paste(pasted.replace("\x00", ""))
+
+    def _feed_typed(self, typed: str, *, is_last: bool) -> Iterable[Message]:
+        """Read keys. The start of a sequence at the end of the last input waits for its rest."""
+        if is_last and (unfinished := _UNFINISHED.search(typed)):
+            typed = typed[: unfinished.start()]
+            self._pending = unfinished[0][:LONGEST_PENDING]
+        if typed := _SEQUENCE.sub(self._readable, typed):
+            yield from self._feed_keys(typed)
+
+    def _hold_back_mark(self, text: str) -> str:
+        """Return a pasted text without what may be the start of the mark that ends the paste."""
+        for length in range(len(BRACKETED_PASTE_END) - 1, 0, -1):
+            if text.endswith(BRACKETED_PASTE_END[:length]):
+                self._pending = text[-length:]
+                return text[:-length]
+        return text
 
     def _feed_keys(self, typed: str) -> Iterable[Message]:
-        """Read keys. Textual reads Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
+        """Read keys. Textual would read Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
         for index, piece in enumerate(_ALT_SIGN.split(typed)):
             if index % 2:
                 name = "backspace" if piece == "\x7f" else _character_to_key(piece)
@@ -118,8 +131,8 @@ class KeyParser(XTermParser):
                 yield from super().feed(piece)
 
     def flush_pending(self) -> Iterable[Message]:
-        """Read a pending Escape as a key, and drop a sequence whose rest does not come. Call it in
-        each tenth of a second without input."""
+        """Read a pending escape character as the Escape key, and drop a sequence whose rest does not
+        come. Call it after every tenth of a second without input."""
         self._silent = True
         self._silences += 1
         if self._pasted is None:
@@ -129,6 +142,7 @@ class KeyParser(XTermParser):
         yield from self.tick()
 
     def _flush_unfinished(self) -> Iterable[Message]:
+        """Read the pending characters as keys, unless the rest of a terminal's reply may come."""
         pending = self._pending
         if not pending:
             return

@@ -23,7 +23,7 @@ _TOKEN = re.compile(
 )
 """What may stand for a value. `{{name}}` is not in it: it is a template of another program."""
 
-_SETS_NAME = re.compile(
+_ASSIGNMENT = re.compile(
     r"""
       (?<![\w$.-])(?P<assigned>[^\W\d]\w*)\+?=
     | \b(?:for|select)[ \t]+(?P<loop>[^\W\d]\w*)
@@ -37,12 +37,14 @@ _SHELL_NAMES = frozenset(
     "BASH BASHPID BASH_VERSION DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE IFS LINENO MACHTYPE"
     " OLDPWD OPTARG OPTIND OSTYPE PATH PIPESTATUS PPID PS4 PWD RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID _".split()
 )
-"""Variables that a shell sets by itself."""
+"""Variables that the shell itself sets."""
 
 _MISSING = object()
 
 
 class UnknownNameError(NameError):
+    """A command has a `$name` that nothing sets."""
+
     __module__ = "builtins"
 
 
@@ -55,6 +57,7 @@ class Names:
 
     @classmethod
     def of_frame(cls, frame: FrameType) -> Names:
+        """Return the names that the code of a frame sees."""
         return cls(frame.f_globals, frame.f_locals)
 
     def value(self, name: str) -> Any:
@@ -66,31 +69,34 @@ class Names:
 
 
 def expand_command(command: str, names: Names) -> str:
-    """Replace `$name`, `$name.attribute` and `{expression}` in a shell command by their values.
+    """Replace `$name`, `$name.attribute` and `{expression}` in a shell command with their values.
 
     As in IPython, `$` means nothing between single quotes, and `$$name` becomes the shell's
     `$name`. An expression that cannot be evaluated stays as it is (awk's `{print $1}`).
 
     Raises:
-        UnknownNameError: neither Python nor the shell has a name. The shell would replace it by
-            nothing, and `rm -rf $folder/*` would delete everything.
+        UnknownNameError: neither Python nor the shell has a name. The shell would replace it with
+            nothing, so that `rm -rf $folder/*` would delete everything.
     """
     return _Expansion(command, names).run()
 
 
 def expand_arguments(arguments: str, names: Names) -> str:
-    """Do the same for the arguments of a magic, which no shell reads afterwards: variables of the
-    environment are replaced, too."""
+    """Do the same as `expand_command` for the arguments of a magic. No shell reads them afterwards,
+    so variables of the environment are replaced, too."""
     return _ArgumentExpansion(arguments, names).run()
 
 
 class _Expansion:
+    """Replaces names and expressions in one shell command."""
+
     def __init__(self, text: str, names: Names) -> None:
         self._text = text
         self._names = names
         self._quote = ""
-        """The quotation mark that is open."""
-        self._names_set: frozenset[str] | None = None
+        """The quotation mark that is open; empty outside of quotation marks."""
+        self._assigned_names: frozenset[str] | None = None
+        """The names that the command sets; None until they are looked for."""
 
     def run(self) -> str:
         pieces: list[str] = []
@@ -98,19 +104,20 @@ class _Expansion:
         while token := _TOKEN.search(self._text, position):
             pieces.append(self._text[position : token.start()])
             position = token.end()
-            value = self._replace(token)
-            if value is None:
-                # What the braces hold is the shell's, and may itself hold names.
-                value = "{"
+            replacement = self._replace(token)
+            if replacement is None:
+                # The braces are the shell's. What they enclose may still contain names.
+                replacement = "{"
                 position = token.start() + 1
-            pieces.append(value)
+            pieces.append(replacement)
         return "".join([*pieces, self._text[position:]])
 
     def _replace(self, token: re.Match[str]) -> str | None:
         """Return what to write for a token; None for braces that are not Python's."""
         written = token[0]
         if token["quote"]:
-            return self._pass_quote(written)
+            self._note_quote(written)
+            return written
         if token["expression"]:
             return self._evaluate(token["expression"].strip())
         if self._quote == "'":
@@ -126,24 +133,23 @@ class _Expansion:
             return self._fill_parameter(written, token["parameter"], token["default"] or "")
         return written
 
-    def _pass_quote(self, mark: str) -> str:
+    def _note_quote(self, mark: str) -> None:
         if not self._quote:
             self._quote = mark
         elif self._quote == mark:
             self._quote = ""
-        return mark
 
     def _evaluate(self, expression: str) -> str | None:
-        if not self._is_pythons(expression):
+        """Return the value of what stands between braces; None if it is not Python's."""
+        if not self._looks_like_python(expression):
             return None
         try:
             return str(self._names.evaluate(expression))
-        except Exception:  # raised by the user's expression, or it is not one
+        except Exception:  # raised by the user's expression, which may be another language's
             return None
 
-    def _is_pythons(self, expression: str) -> bool:
-        """Return whether an expression is not rather the shell's `{a,b}`, a pattern's `{3}`, or
-        awk's `{print}`."""
+    def _looks_like_python(self, expression: str) -> bool:
+        """Return False for the shell's `{a,b}`, a pattern's `{3}`, and awk's `{print}`."""
         try:
             body = ast.parse(expression, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -153,6 +159,7 @@ class _Expansion:
         return not isinstance(body, (ast.Constant, ast.Tuple))
 
     def _fill_path(self, path: str) -> str:
+        """Return what to write for `$name` or `$name.attribute`."""
         name, *attributes = path.split(".")
         value = self._names.value(name)
         if value is _MISSING:
@@ -186,12 +193,14 @@ class _Expansion:
         """Return what to write for a variable that Python does not have; None if nothing has it."""
         if name in os.environ or name in _SHELL_NAMES:
             return f"${name}"
-        if self._names_set is None:
-            self._names_set = _find_names_set(self._text)
-        return f"${name}" if name in self._names_set else None
+        if self._assigned_names is None:
+            self._assigned_names = _find_assigned_names(self._text)
+        return f"${name}" if name in self._assigned_names else None
 
 
 class _ArgumentExpansion(_Expansion):
+    """Replaces names and expressions in the arguments of one magic."""
+
     def _fill_parameter(self, written: str, name: str, default: str) -> str:
         return written
 
@@ -199,9 +208,9 @@ class _ArgumentExpansion(_Expansion):
         return os.environ.get(name)
 
 
-def _find_names_set(command: str) -> frozenset[str]:
+def _find_assigned_names(command: str) -> frozenset[str]:
     """Return the names that a command itself sets."""
     names: set[str] = set()
-    for match in _SETS_NAME.finditer(command):
+    for match in _ASSIGNMENT.finditer(command):
         names.update(_NAME.findall(match["read"] or match["assigned"] or match["loop"] or ""))
     return frozenset(names)

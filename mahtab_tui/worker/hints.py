@@ -44,6 +44,7 @@ _FRAMES = 200
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
 """Variables of library functions that contain the object in question."""
 _COMPARED = 2_000
+_SUGGESTED_NAMES = 3
 _MESSAGE = 2_000
 _LINES = 10_000
 
@@ -155,18 +156,27 @@ def frame_locals(frame: FrameType) -> dict[str, Any]:
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    known = list(islice((each for each in names if each != name), _COMPARED))
-    plain = {each: _plain(each) for each in known}
+    """Return at most three of some names that are spelt most like another one."""
+    candidates = list(islice((other for other in names if other != name), _COMPARED))
+    plain_forms = {candidate: _plain(candidate) for candidate in candidates}
     wanted = _plain(name)
-    if equal := [each for each in known if plain[each] == wanted]:
-        return equal[:3]
+    if same := [candidate for candidate in candidates if plain_forms[candidate] == wanted]:
+        return same[:_SUGGESTED_NAMES]
+
     cutoff = 0.6 if len(wanted) > 3 else 0.75
-    near = late_import("difflib").get_close_matches(wanted, set(plain.values()), 3, cutoff)
-    found = [each for value in near for each in known if plain[each] == value]
-    for each, short in plain.items():
-        if min(len(wanted), len(short)) >= 3 and (wanted in short or short in wanted):
-            found.append(each)
-    return list(dict.fromkeys(found))[:3]
+    close_forms = late_import("difflib").get_close_matches(
+        wanted, set(plain_forms.values()), _SUGGESTED_NAMES, cutoff
+    )
+    similar = [
+        candidate
+        for form in close_forms
+        for candidate in candidates
+        if plain_forms[candidate] == form
+    ]
+    for candidate, form in plain_forms.items():
+        if min(len(wanted), len(form)) >= 3 and (wanted in form or form in wanted):
+            similar.append(candidate)
+    return list(dict.fromkeys(similar))[:_SUGGESTED_NAMES]
 
 
 def did_you_mean(names: Iterable[str]) -> str:
@@ -402,10 +412,10 @@ _TABLE_NAME = re.compile(r"df\d*|data\w*|table|\w+_df|df_\w+")
 
 
 def undefined_name(failed: Failure) -> str:
-    found = re.match(r"name '(\w+)' is not defined", failed.message)
-    if found is None or failed.kind != "NameError":
+    match = re.match(r"name '(\w+)' is not defined", failed.message)
+    if match is None or failed.kind != "NameError":
         return ""
-    name = found[1]
+    name = match[1]
     if name in BARE_COMMANDS - _MODULES:
         return f"%{name} is a magic command; in a cell of several lines, it needs the percent sign"
     if name in _MODULES:

@@ -18,16 +18,19 @@ from .stdlib import late_import
 from .tracebacks import CELL
 
 _VERSION = (9, 0, 0)
-"""Of the IPython whose names are here."""
+"""Version of the IPython whose names are here."""
 
 _TAG = re.compile(r"<[^<>]*>")
+
+_importing: set[str] = set()
+"""Libraries that `prepare_import` is importing, for which it must not be called again."""
 
 
 # The shell
 
 
 class _Events:
-    """Accepts callbacks, and never calls them."""
+    """The shell's `events`, which accepts callbacks and never calls them."""
 
     def register(self, event: str, function: Callable[..., Any]) -> None: ...
 
@@ -40,7 +43,8 @@ class InteractiveShell:
     instances: ClassVar[list[InteractiveShell]] = []
 
     def __init__(self, namespace: dict[str, Any], await_: Callable[[Any], Any]) -> None:
-        self.user_ns = self.user_global_ns = namespace
+        self.user_ns = namespace
+        self.user_global_ns = namespace
         self.config: dict[str, Any] = {}
         self.events = _Events()
         self._await = await_
@@ -89,6 +93,7 @@ class InteractiveShell:
 
 
 def get_shell(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> InteractiveShell:
+    """Return the kernel's only shell; the first call makes it."""
     if not InteractiveShell.instances:
         InteractiveShell.instances.append(InteractiveShell(namespace, await_))
     return InteractiveShell.instances[0]
@@ -124,11 +129,12 @@ def display(
     """Show values as `IPython.display.display` does.
 
     Args:
-        display_id: a name by which the display is updated; True for a new one.
-        update: show the value in the place of the display with this name.
-        clear: remove the output of the cell before it.
-        raw: the values are dicts of data by MIME type.
-        options: others of IPython, which have no effect here.
+        objs: the values.
+        display_id: a name by which the display can be updated; True for a new name.
+        update: replace the display that has this name.
+        clear: first remove what the cell has output.
+        raw: whether the values are dicts of data by MIME type.
+        options: IPython's other options, which have no effect here.
 
     Returns:
         The handle that updates the display, if it has a name.
@@ -189,7 +195,8 @@ class DisplayObject:
         self, data: Any = None, url: str | None = None, filename: str | None = None, **options: Any
     ) -> None:
         if isinstance(data, (str, os.PathLike)) and self._is_path(os.fspath(data)):
-            filename, data = os.fspath(data), None
+            filename = os.fspath(data)
+            data = None
         self.data = data
         self.url = url
         self.filename = filename
@@ -306,39 +313,42 @@ _DISPLAY_FUNCTIONS = (
 # Imports
 
 
-_importing: set[str] = set()
-"""Modules that are being fitted, whose import is not the cell's."""
-
-
 def prepare_import(name: str) -> None:
-    """Fit a library that a cell is about to import."""
+    """Adapt a library that a cell is about to import to this kernel and a terminal."""
     if name in _importing:
         return
     if name == "ipywidgets":
-        if _called_by_cell():
+        if _is_imported_by_cell():
             print("\x1b[2mipywidgets draws in a browser: here, widgets are shown as text.\x1b[22m")
         return
+
     _importing.add(name)
     try:
-        if name == "tqdm.notebook":
-            _fit_tqdm()
-        elif not _has_module("IPython"):
-            if _called_by_cell():
-                _add_ipython()
-        elif name == "IPython.core.display_functions":
-            functions = _import_for_cell(name)
-            for function in _DISPLAY_FUNCTIONS:
-                setattr(functions, function, _DISPLAY_NAMES[function])
-        elif name == "IPython.core.getipython":
-            _import_for_cell(name).get_ipython = builtins.__dict__["get_ipython"]
+        _adapt(name)
     except ImportError:
         pass  # the cell's own import says what is missing
     finally:
         _importing.discard(name)
 
 
-def _called_by_cell() -> bool:
-    """Return whether a cell's own line imports, and not a library that tries what is there."""
+def _adapt(name: str) -> None:
+    """Import a library, and replace what does not work here. Raises `ImportError`."""
+    if name == "tqdm.notebook":
+        _adapt_tqdm()
+    elif not _has_module("IPython"):
+        # Other libraries must not believe that IPython is installed.
+        if _is_imported_by_cell():
+            _add_ipython()
+    elif name == "IPython.core.display_functions":
+        module = _import_for_cell(name)
+        for function_name in _DISPLAY_FUNCTIONS:
+            setattr(module, function_name, _DISPLAY_NAMES[function_name])
+    elif name == "IPython.core.getipython":
+        _import_for_cell(name).get_ipython = builtins.__dict__["get_ipython"]
+
+
+def _is_imported_by_cell() -> bool:
+    """Return whether a line of a cell imports, rather than a library that tries what is there."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
@@ -361,8 +371,8 @@ def _import_for_cell(name: str) -> Any:
     return late_import("importlib").import_module(name)
 
 
-def _fit_tqdm() -> None:
-    """Let the progress bars of notebooks be those of terminals."""
+def _adapt_tqdm() -> None:
+    """Replace the progress bars of notebooks with those of terminals."""
     notebook = _import_for_cell("tqdm.notebook")
     bars = _import_for_cell("tqdm.std")
     notebook.tqdm = notebook.tqdm_notebook = bars.tqdm

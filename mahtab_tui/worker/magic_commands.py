@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib
-import importlib.util
 import io
 import os
 import re
@@ -14,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from importlib.util import cache_from_source
 from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any, Callable, NamedTuple
@@ -27,6 +27,37 @@ from .stdlib import importing_from, late_import
 from .toolbox import report_exit
 from .tracebacks import OUR_FOLDER
 from .variables import HIDDEN, describe_variable, looks_secret, variable_kind
+
+_CAPTURE_OPTIONS = frozenset({"--no-stdout", "--no-stderr", "--no-display"})
+
+_SECRET_WORDS = frozenset("key pass auth pat webhook dsn connection cookie".split())
+"""Parts of names of secret environment variables, besides those that `looks_secret` knows."""
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+
+PIP = """\
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import runpy
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""Runs pip, but not a `pip.py` of the working directory."""
+
+_TIMEIT_OPTION = re.compile(r"[ \t]*-(?:([nrp])[ \t]*(\d+)|([oqtc]+))(?:[ \t]+|$)")
+
+_INSTEAD = {
+    "autosave": "the session is saved continuously",
+    "colors": "the theme sets the colours (F10)",
+    "config": "this is not IPython",
+    "gui": "figures are shown automatically",
+    "pdb": "%debug after an error inspects the place where it was raised",
+    "precision": "numbers are shown as Python formats them",
+    "store": "variables are saved with the session, and `mahtab-tui --continue` brings them back",
+    "unload_ext": "extensions are a feature of IPython",
+    "xmode": "`f` on an error shows its frames with the source",
+}
+"""Why magics of IPython have no effect here."""
 
 
 def _words(text: str) -> list[str]:
@@ -52,9 +83,6 @@ class CapturedOutput:
             show(output)
 
     __call__ = show
-
-
-_CAPTURE_OPTIONS = frozenset({"--no-stdout", "--no-stderr", "--no-display"})
 
 
 def _capture(rest: str, caller: MagicContext) -> None:
@@ -93,23 +121,25 @@ def _show_as(mime: str, before: str, after: str, rest: str, caller: MagicContext
 
 
 class _ScriptArguments(NamedTuple):
-    """The first line of `%%bash` and its kind."""
+    """The first line of `%%bash` and similar magics."""
 
     words: list[str]
-    """What the program gets."""
+    """The arguments of the program."""
     stdout_name: str
-    """The variable for what the script prints; empty to show it. So for `stderr_name`."""
+    """The variable that gets the standard output; empty to show the output."""
     stderr_name: str
+    """The same for the standard error output."""
 
 
 def _parse_script_arguments(magic: str, line: str) -> _ScriptArguments:
+    """Separate the program's arguments from the magic's own options. magic: for error messages."""
     words: list[str] = []
     names = {"--out": "", "--err": ""}
-    pending = iter(_words(line))
-    for word in pending:
+    remaining_words = iter(_words(line))
+    for word in remaining_words:
         option, sign, value = word.partition("=")
         if option in names:
-            names[option] = value if sign else next(pending, "")
+            names[option] = value if sign else next(remaining_words, "")
             if not names[option].isidentifier():
                 raise ValueError(
                     f"{option} needs the name of a variable, as in {magic} {option} text"
@@ -141,7 +171,7 @@ def _bash(rest: str, caller: MagicContext) -> None:
     if "-s" in options:
         arguments = options[options.index("-s") + 1 :]
         options = options[: options.index("-s")]
-    # Not by its input, so that what the script runs does not read the rest of the script.
+    # The script is not the shell's input: programs that it runs would read the rest of it.
     _run_script([shell, *options, "-c", code, shell, *arguments], "", script, caller)
 
 
@@ -150,7 +180,7 @@ def _run_script(
 ) -> None:
     subprocess = late_import("subprocess")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             words,
             input=stdin.encode(),
             stdout=subprocess.PIPE if script.stdout_name else None,
@@ -159,21 +189,19 @@ def _run_script(
         )
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no program {words[0]}.") from None
-    for name, data in ((script.stdout_name, done.stdout), (script.stderr_name, done.stderr)):
-        if name:
-            caller.namespace[name] = data.decode("utf-8", "replace")
-    report_exit(done.returncode)
+    if script.stdout_name:
+        caller.namespace[script.stdout_name] = process.stdout.decode("utf-8", "replace")
+    if script.stderr_name:
+        caller.namespace[script.stderr_name] = process.stderr.decode("utf-8", "replace")
+    report_exit(process.returncode)
 
 
-_SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
-"""More words in names of secret environment variables."""
-_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-
-
-def _show_setting(name: str, value: str) -> str:
-    secret = looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_"))
-    hidden = secret and name != "PWD"
-    return f"{name}={'<hidden>' if hidden else _LOGIN.sub('<hidden>@', value)}"
+def _format_variable(name: str, value: str) -> str:
+    """Return an environment variable as ``NAME=value``, without secrets."""
+    has_secret_word = not _SECRET_WORDS.isdisjoint(name.lower().split("_"))
+    if name != "PWD" and (looks_secret(name) or has_secret_word):
+        return f"{name}=<hidden>"
+    return f"{name}={_LOGIN.sub('<hidden>@', value)}"
 
 
 def _env(rest: str, caller: MagicContext) -> str | None:
@@ -182,28 +210,28 @@ def _env(rest: str, caller: MagicContext) -> str | None:
         name, sign, value = rest.strip().partition(" ")
     if sign:
         os.environ[name.strip()] = value.strip()
-        print(f"env: {_show_setting(name.strip(), value.strip())}")
+        print(f"env: {_format_variable(name.strip(), value.strip())}")
         return None
     if name:
         if name not in os.environ:
             raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
         return os.environ[name]
     for name, value in sorted(os.environ.items()):
-        print(_show_setting(name, value))
+        print(_format_variable(name, value))
     return None
 
 
 def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables; those of some types if `rest` names them."""
+    """Describe the variables; only those of some types if `rest` names types."""
     types = rest.split()
-    listed = [
+    variables = [
         describe_variable(name, value)
         for name, value in list(caller.namespace.items())
         if type(name) is str and name not in HIDDEN and name[:1] != "_"
     ]
     return [
         variable
-        for variable in listed
+        for variable in variables
         if variable["kind"] == "data" and (not types or variable["type"] in types)
     ]
 
@@ -213,14 +241,23 @@ def _who(rest: str, caller: MagicContext) -> None:
 
 
 def _who_ls(rest: str, caller: MagicContext) -> list[str]:
-    return sorted(each["name"] for each in _list_variables(rest, caller))
+    return sorted(variable["name"] for variable in _list_variables(rest, caller))
 
 
 def _whos(rest: str, caller: MagicContext) -> None:
-    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(rest, caller)]
-    names, kinds = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
-    lines = (f"{name:<{names}}  {kind:<{kinds}}  {about}".rstrip() for name, kind, about in rows)
-    print("\n".join(lines) if rows else "There are no variables.")
+    variables = _list_variables(rest, caller)
+    if not variables:
+        print("There are no variables.")
+        return
+    name_width = max(len(variable["name"]) for variable in variables)
+    type_width = max(len(variable["type"]) for variable in variables)
+    for variable in variables:
+        columns = (
+            variable["name"].ljust(name_width),
+            variable["type"].ljust(type_width),
+            variable["summary"],
+        )
+        print("  ".join(columns).rstrip())
 
 
 def _lsmagic(rest: str, caller: MagicContext) -> None:
@@ -260,60 +297,52 @@ def _dhist(rest: str, caller: MagicContext) -> None:
         print(f"{number}: {folder}")
 
 
-_INSTEAD = {
-    "autosave": "the session is saved continuously",
-    "colors": "the theme sets the colours (F10)",
-    "config": "this is not IPython",
-    "gui": "figures are shown automatically",
-    "pdb": "%debug after an error inspects the place where it was raised",
-    "precision": "numbers are shown as Python formats them",
-    "store": "variables are saved with the session, and `mahtab-tui --continue` brings them back",
-    "unload_ext": "extensions are a feature of IPython",
-    "xmode": "`f` on an error shows its frames with the source",
-}
-
-
 def _matplotlib(rest: str, caller: MagicContext) -> None:
-    """Say nothing about the backend of notebooks: its figures are shown as they are anyway."""
+    """Accept the backend of notebooks silently, because figures are shown in its way anyway."""
     if rest.strip() not in ("", "inline"):
         _explain("matplotlib", _INSTEAD["gui"], rest, caller)
 
 
-def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
+def _explain(name: str, reason: str, rest: str, caller: MagicContext) -> None:
+    """Say why a magic has no effect."""
     line = f"{name} {rest.partition(chr(10))[0]}".strip()
-    print(f"\x1b[2m%{line} does nothing here: {why}.\x1b[22m")
+    print(f"\x1b[2m%{line} does nothing here: {reason}.\x1b[22m")
 
 
 def _pylab(rest: str, caller: MagicContext) -> None:
-    own: dict[str, Any] = {}
-    exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", own)
-    hidden = {"__builtins__", *builtins.__dict__}
-    caller.namespace.update({name: value for name, value in own.items() if name not in hidden})
-
-
-_STANDARD = os.path.join(os.path.dirname(os.__file__), "")
+    names: dict[str, Any] = {}
+    exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", names)
+    for name, value in names.items():
+        # pylab has functions such as `sum` and `max`, which would replace Python's.
+        if name != "__builtins__" and name not in builtins.__dict__:
+            caller.namespace[name] = value
 
 
 class Reloader:
+    """Reloads modules of the user whose files have changed."""
+
     def __init__(self, *, automatic: bool = True) -> None:
-        self._seen: dict[str, int] = {}
+        self._modified_ns: dict[str, int] = {}
+        """By a module's name: when its file was modified, in nanoseconds."""
         self.automatic = automatic
 
     def note(self) -> None:
+        """Remember the modules that have been imported since the last call."""
         for name, _, path in self._modules():
-            if name not in self._seen:
-                self._seen[name] = _changed(path)
+            if name not in self._modified_ns:
+                self._modified_ns[name] = _modification_ns(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
+        """Reload the remembered modules that have changed."""
         for name, module, path in self._modules():
-            now = _changed(path)
-            if name in self._seen and now and now != self._seen[name]:
-                self._seen[name] = now
+            modified_ns = _modification_ns(path)
+            if name in self._modified_ns and modified_ns not in (0, self._modified_ns[name]):
+                self._modified_ns[name] = modified_ns
                 try:
                     _reload(module, path, namespace)
                 except Exception as error:  # raised by the module's code
-                    why = f"{type(error).__name__}: {error}"
-                    print(f"{name} has changed, but cannot be reloaded: {why}")
+                    reason = f"{type(error).__name__}: {error}"
+                    print(f"{name} has changed, but cannot be reloaded: {reason}")
                 else:
                     print(f"{name} has changed and was reloaded")
 
@@ -322,13 +351,14 @@ class Reloader:
             if name == "__main__" or not is_module(module):
                 continue
             path = own_dict(module).get("__file__")
-            if type(path) is not str or path.startswith((_STANDARD, OUR_FOLDER)):
+            if type(path) is not str or path.startswith((_STANDARD_LIBRARY, OUR_FOLDER)):
                 continue
             if path.endswith(".py") and "site-packages" not in path:
                 yield name, module, path
 
 
-def _changed(path: str) -> int:
+def _modification_ns(path: str) -> int:
+    """Return when a file was modified, in nanoseconds; 0 if there is no such file."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -338,9 +368,11 @@ def _changed(path: str) -> int:
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
     # Otherwise bytecode would count as current after a change within the same second.
     with suppress(OSError, NotImplementedError):
-        os.unlink(importlib.util.cache_from_source(path))
+        os.unlink(cache_from_source(path))
     before = dict(own_dict(module))
     after = own_dict(importlib.reload(module))
+
+    # Names that a cell has imported from the module get its new functions and classes.
     for name, value in list(namespace.items()):
         if variable_kind(value) not in ("function", "class"):
             continue
@@ -353,7 +385,9 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 
 def _autoreload(rest: str, caller: MagicContext) -> None:
     mode = rest.strip()
-    reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
+    if Reloading.reloader is None:
+        Reloading.reloader = Reloader(automatic=False)
+    reloader = Reloading.reloader
     if not mode:
         reloader.reload(caller.namespace)
     elif mode in ("0", "1", "2", "3"):
@@ -363,10 +397,10 @@ def _autoreload(rest: str, caller: MagicContext) -> None:
 
 
 def _load_ext(rest: str, caller: MagicContext) -> None:
-    if rest.strip() == "autoreload":
-        Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
-    else:
+    if rest.strip() != "autoreload":
         _explain("load_ext", _INSTEAD["unload_ext"], rest, caller)
+    elif Reloading.reloader is None:
+        Reloading.reloader = Reloader(automatic=False)
 
 
 def _aimport(rest: str, caller: MagicContext) -> None:
@@ -374,19 +408,13 @@ def _aimport(rest: str, caller: MagicContext) -> None:
         package = name.lstrip("-").partition(".")[0]
         importlib.import_module(name.lstrip("-"))
         caller.namespace[package] = sys.modules[package]
-    Reloading.reloader = Reloading.reloader or Reloader()
-
-
-PIP = """\
-import sys
-sys.path[:] = [entry for entry in sys.path if entry]
-import runpy
-runpy.run_module("pip", run_name="__main__", alter_sys=True)
-"""
+    if Reloading.reloader is None:
+        Reloading.reloader = Reloader()
 
 
 def _pip(rest: str, caller: MagicContext) -> None:
-    subprocess, words = late_import("subprocess"), _words(rest)
+    subprocess = late_import("subprocess")
+    words = _words(rest)
     command = [sys.executable, "-c", PIP, *words]
     folder = os.getcwd()
     with importing_from([entry for entry in sys.path if entry not in ("", ".", folder)]):
@@ -423,19 +451,22 @@ def _run(rest: str, caller: MagicContext) -> None:
         return
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
-    own: dict[str, Any] = {"__name__": "__main__", "__file__": path, "__builtins__": __builtins__}
-    before = sys.argv, list(sys.path)
+    names: dict[str, Any] = {"__name__": "__main__", "__file__": path, "__builtins__": __builtins__}
+    old_argv = sys.argv
+    old_path = list(sys.path)
     sys.argv = [path, *words[1:]]
     sys.path.insert(0, os.path.dirname(path))
     try:
-        exec(code, own)
+        exec(code, names)
     except SystemExit as error:
         if error.code not in (None, 0):
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
-        sys.argv, sys.path[:] = before
-        made = {name: value for name, value in own.items() if not name.startswith("__")}
-        caller.namespace.update(made)
+        sys.argv = old_argv
+        sys.path[:] = old_path
+        for name, value in names.items():
+            if not name.startswith("__"):
+                caller.namespace[name] = value
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
@@ -446,8 +477,8 @@ def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
     for number, source in enumerate(sources, 1):
-        where = f"<{os.path.basename(path)}, code cell {number}>"
-        compile_callable(transform(source), where, *caller)()
+        filename = f"<{os.path.basename(path)}, code cell {number}>"
+        compile_callable(transform(source), filename, *caller)()
 
 
 def _debug(rest: str, caller: MagicContext) -> None:
@@ -473,21 +504,26 @@ def _writefile(rest: str, caller: MagicContext) -> None:
         raise ValueError(
             "%%writefile needs a file, as in %%writefile notes.txt, and the text below it"
         )
-    path, adds = os.path.expanduser(paths[0]), "-a" in words
-    existed = os.path.exists(path)
-    with open(path, "a" if adds else "w", encoding="utf-8") as file:
+    path = os.path.expanduser(paths[0])
+    appends = "-a" in words
+    action = "wrote"
+    if os.path.exists(path):
+        action = "added to" if appends else "replaced"
+    with open(path, "a" if appends else "w", encoding="utf-8") as file:
         file.write(text if text.endswith("\n") else text + "\n")
-    print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
+    print(f"{action} {paths[0]}")
 
 
 def _time(source: str, caller: MagicContext) -> Any:
     run = compile_callable(transform(source), "<%time>", *caller)
-    wall, processor = perf_counter(), process_time()
+    wall_start = perf_counter()
+    cpu_start = process_time()
     try:
         return run()
     finally:
-        wall, processor = perf_counter() - wall, process_time() - processor
-        print(f"took {duration(wall)} (CPU: {duration(processor)})")
+        wall_s = perf_counter() - wall_start
+        cpu_s = process_time() - cpu_start
+        print(f"took {duration(wall_s)} (CPU: {duration(cpu_s)})")
 
 
 class TimeitResult:
@@ -519,16 +555,14 @@ class TimeitResult:
 
 class _TimeitOptions(NamedTuple):
     loops: int
-    """0 to find a good number."""
+    """0 to choose a good number."""
     repeats: int
     letters: str
-    """Those of `-o` (return the result) and `-q` (print nothing) that are given."""
-
-
-_TIMEIT_OPTION = re.compile(r"[ \t]*-(?:([nrp])[ \t]*(\d+)|([oqtc]+))(?:[ \t]+|$)")
+    """The letters of the options without a number: o returns the result, q prints nothing."""
 
 
 def _split_timeit(line: str) -> tuple[_TimeitOptions, str]:
+    """Separate the options from the code after them."""
     numbers = {"n": 0, "r": 7}
     letters = ""
     while option := _TIMEIT_OPTION.match(line):
@@ -585,7 +619,7 @@ def duration(seconds: float) -> str:
 
 Command = Callable[[str, MagicContext], Any]
 
-_ANY: dict[str, Command] = {"time": _time, "prun": _prun}
+_LINE_AND_CELL_COMMANDS: dict[str, Command] = {"time": _time, "prun": _prun}
 
 _FILE_COMMANDS: dict[str, Command] = {
     **{name: partial(_run_command, name) for name in "cat cp ls mkdir mv rm rmdir".split()},
@@ -596,15 +630,15 @@ _FILE_COMMANDS: dict[str, Command] = {
     "more": partial(_run_command, "cat"),
 }
 
-TAKES_CODE = frozenset({*_ANY, *_INSTEAD, "timeit", "debug"})
+TAKES_CODE = frozenset({*_LINE_AND_CELL_COMMANDS, *_INSTEAD, "timeit", "debug"})
 """Magics whose arguments stay as they are, because they are code or have no effect."""
 SHELL_COMMANDS = frozenset({*_FILE_COMMANDS, "sx", "system"})
 """Magics whose arguments are read by a shell."""
 
 LINE_COMMANDS: dict[str, Command] = {
-    **_ANY,
+    **_LINE_AND_CELL_COMMANDS,
     "timeit": _timeit,
-    **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
+    **{name: partial(_explain, name, reason) for name, reason in _INSTEAD.items()},
     **_FILE_COMMANDS,
     **{
         function.__name__[1:]: function
@@ -624,7 +658,7 @@ LINE_COMMANDS: dict[str, Command] = {
 }
 
 CELL_COMMANDS: dict[str, Command] = {
-    **_ANY,
+    **_LINE_AND_CELL_COMMANDS,
     **dict.fromkeys(("sx", "system"), _system),
     "timeit": _timeit_cell,
     **{name: partial(_run_program, name) for name in ("perl", "ruby")},

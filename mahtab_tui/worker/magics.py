@@ -15,6 +15,7 @@ from .expansion import Names, expand_arguments, expand_command
 from .stdlib import own_module
 
 HISTORY = 1_000
+"""Values of cells that are remembered."""
 
 
 class CellHistory:
@@ -44,7 +45,9 @@ class CellHistory:
 
     def add_result(self, cell: int, value: Any) -> None:
         names = builtins.__dict__
-        names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
+        names["___"] = names.get("__")
+        names["__"] = names.get("_")
+        names["_"] = value
         if value is self.outputs:
             return
         self.outputs[cell] = value
@@ -79,21 +82,38 @@ def transform(source: str) -> str:
         return source
     lines = source.split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    whole = _MAGIC.match(lines[first])
-    if whole is not None and whole[2].startswith("%"):
-        body = "\n".join([whole[3], *lines[first + 1 :]])
-        lines[first:] = [f"{MAGIC}({whole[2]!r}, {body!r})", *[""] * (len(lines) - first - 1)]
-        return "\n".join(lines)
-    index = 0
-    while index < len(lines):
-        end = index
-        call = _call(lines[index])
-        if call is not None and not _ends_inside(lines[:index]):
-            end = _last_continued_line(lines, index)
-            joined = _join_continued(lines[index : end + 1])
-            lines[index : end + 1] = [_call(joined) or call, *[""] * (end - index)]
-        index = end + 1
+    magic = _MAGIC.match(lines[first])
+    if magic is not None and magic[2].startswith("%"):
+        body = "\n".join([magic[3], *lines[first + 1 :]])
+        lines[first:] = [f"{MAGIC}({magic[2]!r}, {body!r})", *[""] * (len(lines) - first - 1)]
+    else:
+        _replace_lines(source, lines)
     return "\n".join(lines)
+
+
+def _replace_lines(source: str, lines: list[str]) -> None:
+    """Replace those of a cell's lines that are not Python, in place."""
+    from .completion.complete import next_line_start
+
+    index = 0
+    start: int | None = 0
+    while start is not None:
+        call = _call(lines[index])
+        if call is None:
+            # What is inside a string or brackets is not looked at.
+            next_start = next_line_start(source, start)
+            index += source.count("\n", start, next_start)
+            start = next_start
+            continue
+
+        end = _last_continued_line(lines, index) + 1
+        continued_lines = lines[index:end]
+        blank_lines = [""] * (len(continued_lines) - 1)
+        lines[index:end] = [_call(_join_continued(continued_lines)) or call, *blank_lines]
+        start += sum(len(line) + 1 for line in continued_lines)
+        index = end
+        if index == len(lines):
+            return
 
 
 def _last_continued_line(lines: list[str], first: int) -> int:
@@ -109,35 +129,25 @@ def _join_continued(lines: list[str]) -> str:
 
 
 def _call(line: str) -> str | None:
-    # Python says of a backslash at the end that the input is incomplete.
+    """Return the call that replaces a line; None if the line may be Python."""
+    # A backslash at the end is kept: Python then reports that the input is incomplete.
     unfinished = " \\" if line.endswith("\\") else ""
     line = line.removesuffix("\\")
     for pattern, function in ((_SHELL, SHELL), (_SHELL_LINES, LINES), (_ASSIGNED, LINES)):
-        if found := pattern.match(line):
-            return f"{found[1]}{function}({found[2].rstrip()!r}){unfinished}"
+        if match := pattern.match(line):
+            return f"{match[1]}{function}({match[2].rstrip()!r}){unfinished}"
     for pattern in (_MAGIC, _ASSIGNED_MAGIC):
-        if found := pattern.match(line):
-            return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r}){unfinished}"
-    if found := _HELP.match(line):
-        return f"{found[1]}{HELP}({found[2]!r}, {len(found[3])})"
-    if found := _HELP_BEFORE.match(line):
-        return f"{found[1]}{HELP}({found[3]!r}, {len(found[2])})"
+        if match := pattern.match(line):
+            return f"{match[1]}{MAGIC}({match[2]!r}, {match[3].rstrip()!r}){unfinished}"
+    if match := _HELP.match(line):
+        return f"{match[1]}{HELP}({match[2]!r}, {len(match[3])})"
+    if match := _HELP_BEFORE.match(line):
+        return f"{match[1]}{HELP}({match[3]!r}, {len(match[2])})"
     return None
 
 
-def _ends_inside(lines: list[str]) -> bool:
-    from .completion.complete import tokenize
-
-    text = "\n".join(lines)
-    tokens = tokenize(text)
-    return (
-        bool(tokens.open)
-        or text.endswith("\\")
-        or (bool(tokens.all) and tokens.all[-1].quote[-3:] in ('"""', "'''"))
-    )
-
-
 def parse_python(source: str) -> ast.Module | None:
+    """Return the syntax tree of a cell; None if it is not Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -161,19 +171,24 @@ _LIKE_A_PATH = re.compile(r"[-/~*.]\S")
 
 
 def add_percent_sign(source: str, names: Mapping[str, Any]) -> str:
-    """Write a cell of one line that is a magic command without ``%`` with it.
+    """Add the ``%`` to a cell of one line that is a magic command without it.
 
     Args:
         source: the cell's code.
         names: the namespace, whose names hide magic commands.
     """
-    bare = _BARE.fullmatch(source.strip())
-    if bare is None or bare[1] not in BARE_COMMANDS:
+    line = source.strip()
+    match = _BARE.fullmatch(line)
+    if match is None:
         return source
-    if bare[1] in names or bare[1] in builtins.__dict__:
+    command = match[1]
+    arguments = match[2] or ""
+    if command not in BARE_COMMANDS or command in names or command in builtins.__dict__:
         return source
-    is_python = bare[2] and not _LIKE_A_PATH.match(bare[2]) and parse_python(source)
-    return source if is_python else f"%{source.strip()}"
+    may_be_python = arguments and not _LIKE_A_PATH.match(arguments)
+    if may_be_python and parse_python(source):
+        return source
+    return f"%{line}"
 
 
 SUMMARIES = {
@@ -204,11 +219,16 @@ SUMMARIES = {
 
 
 class MagicContext(NamedTuple):
+    """What a magic command needs of the cell that calls it."""
+
     namespace: dict[str, Any]
     await_: Callable[[Any], Any]
+    """Waits for an awaitable value, and returns its result."""
 
 
 class Reloading:
+    """Holds the one `Reloader`, once a cell has asked for it."""
+
     reloader: ClassVar[Any] = None
 
 
@@ -245,23 +265,24 @@ def run_magic(command: str, rest: str, names: Names, await_: Callable[[Any], Any
     """Run a magic, and return its value.
 
     Args:
-        command: its name; with a percent sign before it if it is a cell's.
+        command: its name; with a percent sign before it if it is one for a whole cell.
         rest: its arguments, and the lines below it, if any.
-        names: the names of the code that runs it.
+        names: the names that its caller sees.
+        await_: waits for an awaitable value, and returns its result.
 
     Raises:
         UnknownMagicError: there is no such magic.
-        UnknownNameError: the arguments have a `$name` that nothing sets.
+        UnknownNameError: a `$name` in the arguments is not a name that anything sets.
     """
     commands = own_module("magic_commands")
     table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
     name = command.lstrip("%")
-    work = table.get(name)
-    if work is None:
+    run = table.get(name)
+    if run is None:
         tables = commands.LINE_COMMANDS, commands.CELL_COMMANDS
         raise UnknownMagicError(own_module("session_magics").unknown_magic(command, *tables))
     if name not in commands.TAKES_CODE:
         arguments, line_break, body = rest.partition("\n")
         expand = expand_command if name in commands.SHELL_COMMANDS else expand_arguments
         rest = f"{expand(arguments, names)}{line_break}{body}"
-    return work(rest, MagicContext(names.namespace, await_))
+    return run(rest, MagicContext(names.namespace, await_))

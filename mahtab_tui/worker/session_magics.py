@@ -13,27 +13,31 @@ from .magics import MagicContext
 from .stdlib import late_import
 from .variables import HIDDEN
 
-_NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_CELL_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def unknown_magic(
     command: str, line_commands: Collection[str], cell_commands: Collection[str]
 ) -> str:
-    """Return a sentence that names the magic commands that are spelt most like one.
+    """Return a sentence that says which magic commands are spelt like an unknown one.
 
     Args:
-        command: its name; with a percent sign before it if it is a cell's.
-        line_commands: names of magic commands for a line; so are `cell_commands` for a cell.
+        command: the unknown name; with a percent sign before it if it was used for a whole cell.
+        line_commands: the names of the magic commands for a line.
+        cell_commands: the names of the magic commands for a cell.
     """
     name = command.lstrip("%")
-    is_cell = command != name
-    commands, others = (cell_commands, line_commands) if is_cell else (line_commands, cell_commands)
-    sign, other_sign = ("%%", "%") if is_cell else ("%", "%%")
-    if name in others:
-        near = [f"{other_sign}{name}"]
+    is_for_cell = command.startswith("%")
+    sign = "%%" if is_for_cell else "%"
+    commands = cell_commands if is_for_cell else line_commands
+    other_sign = "%" if is_for_cell else "%%"
+    other_commands = line_commands if is_for_cell else cell_commands
+
+    if name in other_commands:
+        candidates = [f"{other_sign}{name}"]
     else:
-        near = [f"{sign}{each}" for each in nearest(name, commands)]
-    suggestion = f"Did you mean {' or '.join(near)}? " if near else ""
+        candidates = [f"{sign}{candidate}" for candidate in nearest(name, commands)]
+    suggestion = f"Did you mean {' or '.join(candidates)}? " if candidates else ""
     return f"There is no %{command}. {suggestion}%lsmagic lists all."
 
 
@@ -52,9 +56,11 @@ def save_inputs(rest: str, caller: MagicContext) -> None:
         raise FileExistsError(f"{path} exists: %save -f replaces it, %save -a adds to it")
 
     sources = _find_inputs(arguments[1:])
-    with open(path, "a" if "-a" in options else "w", encoding="utf-8") as file:
+    mode = "a" if "-a" in options else "w"
+    with open(path, mode, encoding="utf-8") as file:
         file.writelines(source.rstrip("\n") + "\n" for source in sources)
-    print(f"wrote {len(sources)} {'cell' if len(sources) == 1 else 'cells'} to {path}")
+    cells = "cell" if len(sources) == 1 else "cells"
+    print(f"wrote {len(sources)} {cells} to {path}")
 
 
 def _find_inputs(words: Iterable[str]) -> list[str]:
@@ -62,11 +68,11 @@ def _find_inputs(words: Iterable[str]) -> list[str]:
     inputs: list[str] = builtins.__dict__["In"]
     sources: list[str] = []
     for word in words:
-        numbers = _NUMBERS.fullmatch(word)
-        if numbers is None:
+        cell_range = _CELL_RANGE.fullmatch(word)
+        if cell_range is None:
             raise ValueError(f"{word} is not the number of a cell, as in 3, or 3-7")
-        first = int(numbers[1])
-        last = int(numbers[2] or first)
+        first = int(cell_range[1])
+        last = int(cell_range[2] or first)
         if last >= len(inputs):
             raise LookupError(f"this kernel has run no cell {last}")
         sources += filter(None, inputs[first : last + 1])
@@ -83,19 +89,20 @@ def reset_names(rest: str, caller: MagicContext) -> None:
         for name in list(caller.namespace)
         if type(name) is str and name not in HIDDEN and not name.startswith("__")
     ]
-    if not words and not _agrees(f"Delete all {len(names):,} names? (y/[n]) "):
+    if not words and not _confirm(f"Delete all {len(names):,} names? (y/[n]) "):
         print("Nothing was deleted.")
         return
     for name in names:
         caller.namespace.pop(name, None)
 
 
-def _agrees(question: str) -> bool:
+def _confirm(question: str) -> bool:
     answer: str = builtins.__dict__["input"](question)
     return answer.strip().lower() in ("y", "yes")
 
 
 def edit_file(rest: str, caller: MagicContext) -> None:
+    """Open a file in the user's editor: ``%edit FILE``."""
     path = rest.strip().strip("'\"")
     if path:
         toolbox.open_in_editor(os.path.expanduser(path))

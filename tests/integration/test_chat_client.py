@@ -318,10 +318,15 @@ NOTHING_HERE = Reply([b'{"detail": "Not Found"}'], 404, {"content-type": "applic
 def test_an_address_without_v1_is_tried_with_it_once(service: Service) -> None:
     service.replies = [NOTHING_HERE, OPENAI.reply("So."), OPENAI.reply("Yes.")]
     notices: list[tuple[str, str]] = []
-    it = ChatClient(
-        "compatible", service.url, "m", timeout=PATIENCE, on_notice=lambda *it: notices.append(it)
+    chat_client = ChatClient(
+        "compatible",
+        service.url,
+        "m",
+        timeout=PATIENCE,
+        on_notice=lambda level, sentence: notices.append((level, sentence)),
     )
-    assert (text(answer(it)), text(answer(it))) == ("So.", "Yes.")
+    assert text(answer(chat_client)) == "So."
+    assert text(answer(chat_client)) == "Yes."
     assert service.paths == ["/chat/completions", *["/v1/chat/completions"] * 2]
     ((level, sentence),) = notices
     assert level == "info"
@@ -338,8 +343,8 @@ def test_an_address_with_nothing_behind_it_is_named(service: Service, path: str)
 
 
 def test_a_missing_model_is_not_taken_for_a_wrong_address(service: Service) -> None:
-    for words in ("The model `m7` does not exist.", "m7: not here"):
-        service.replies = [Reply([words.encode()], 404)]
+    for reply_text in ("The model `m7` does not exist.", "m7: not here"):
+        service.replies = [Reply([reply_text.encode()], 404)]
         with pytest.raises(ModelError, match="does not exist or is not available"):
             answer(ChatClient("compatible", service.url, "m7", timeout=PATIENCE))
 

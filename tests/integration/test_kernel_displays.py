@@ -424,7 +424,10 @@ def test_pip_magic_runs_the_kernels_pip(cells: Cells) -> None:
             "%tiem x",
             "There is no %tiem. Did you mean %time or %timeit or %system? %lsmagic lists all.",
         ),
-        ("%%tiem x", "There is no %%tiem. Did you mean %%time or %%timeit? %lsmagic lists all."),
+        (
+            "%%tiem x",
+            "There is no %%tiem. Did you mean %%time or %%timeit or %%system? %lsmagic lists all.",
+        ),
         ("%bash x", "There is no %bash. Did you mean %%bash? %lsmagic lists all."),
         ("%%who\nx", "There is no %%who. Did you mean %who? %lsmagic lists all."),
         ("%qqq", "There is no %qqq. %lsmagic lists all."),

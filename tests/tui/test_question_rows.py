@@ -249,7 +249,7 @@ async def test_cells_that_were_not_run_are_explained(pilot: Pilot[None]) -> None
 
 async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:
     await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
-    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]
+    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a · after this answer ✕ "]
 
 
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:

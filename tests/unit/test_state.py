@@ -96,11 +96,29 @@ def test_last_session_is_not_mentioned_if_switched_off(
     assert "which rows?" not in first_context(SessionState())
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"timestamp": "x"}', "[" * 100_000, "\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"timestamp": "x"}',
+        '{"timestamp": 1e300, "user": "a", "assistant": "b"}',
+        "[" * 100_000,
+        "\0",
+    ],
+)
 def test_damaged_last_session_is_none(state: SessionState, text: str) -> None:
     path = state.save_last_session("a", "b")
     path.write_text(text)
     assert state.load_last_session() is None
+
+
+def test_long_last_session_is_shortened(state: SessionState) -> None:
+    state.save_last_session("\0" * 2_000_000, "b" * 2_000_000)
+    last = state.load_last_session()
+    assert last is not None
+    assert "characters left out" in last.user
+    assert last.assistant.endswith("b")
 
 
 def test_skills_are_iterated(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from textual.message import Message
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
-from mahtab_tui.tui.terminal_app import MAX_DELAY, RATE, Collector, RecordPump
+from mahtab_tui.tui.terminal_app import MAX_DELAY_S, RATE, Collector, RecordPump
 from mahtab_tui.tui.terminal_driver import report_thread_failures
 from mahtab_tui.tui.textual_fixes import (
     LONGEST_PENDING,
@@ -338,7 +338,7 @@ def test_record_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) 
     drawing.log_text("first")
     drawing.pump.tick()
     drawing.log_text("second")
-    drawing.now += MAX_DELAY - 0.01
+    drawing.now += MAX_DELAY_S - 0.01
     drawing.pump.tick()
     assert drawing.texts == ["first"]
     drawing.now += 0.011

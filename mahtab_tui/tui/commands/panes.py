@@ -271,7 +271,7 @@ def _resize(direction: Direction, key: str, text: str, *, priority: bool = True)
 
 wider = _resize("wider", "alt+left", "Wider side: Give the side panes more room")
 narrower = _resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
-# Without priority, because the editor moves lines with these keys.
+# Without priority, because the editor uses these keys to move lines.
 taller = _resize(
     "taller", "alt+down", "Taller namespace: Give the namespace more room", priority=False
 )

@@ -28,6 +28,13 @@ from mahtab_tui.tui.theme import ITALIC
 STEP = "    "
 CLOSING_BRACKETS = (")", "]", "}")
 
+MAX_BLINKS = 20
+"""How often the cursor changes, twice a second, before it stays until the next key."""
+
+LONGEST_LINE = 5_000
+MOST_LINES = 2_000
+"""Characters of a line, and lines, up to which a text is highlighted."""
+
 _ROLES = {
     "muted": "comment punctuation.bracket punctuation.delimiter",
     "good": "string",
@@ -42,21 +49,15 @@ _ROLES = {
 
 
 FindColumn = Callable[[str, int], int]
-"""Finds another column in a line, from a column."""
-
-MAX_BLINKS = 20
-"""Changes of the cursor, two a second, after which it stays until the next key."""
-
-LONGEST_LINE, MOST_LINES = 5_000, 2_000
-"""Up to which a text is highlighted."""
+"""Takes a line and a column in it, and returns the column to move or cut to."""
 
 
 class KilledText(NamedTuple):
-    """What Ctrl+Y inserts, and the editor's state after the last cut: cuts one after the other
-    become one text."""
+    """What Ctrl+Y inserts. If the editor has not changed since the last cut, the next cut adds to it."""
 
     text: str
     text_after: str
+    """The editor's whole text after the last cut."""
     cursor_after: Location
 
 
@@ -72,7 +73,8 @@ class CodeArea(TextArea):
         Binding("ctrl+u,super+backspace", "kill_line_left", "Cut to line start", show=False),
         Binding("ctrl+k", "kill_line_right", "Cut to line end", show=False),
         Binding("ctrl+y", "yank", "Insert what was cut", show=False),
-        # Textual takes for Ctrl+Left and Ctrl+Right what most terminals send for Alt+B and Alt+F.
+        # Many terminals send the same for Alt+B as for Ctrl+Left; Textual reads it as Ctrl+Left. The
+        # same goes for Alt+F.
         Binding("alt+b,ctrl+left", "word_left", "Word left", show=False),
         Binding("alt+f,ctrl+right", "word_right", "Word right", show=False),
         Binding("alt+z,ctrl+shift+z,super+y", "redo", "Redo", show=False),
@@ -127,8 +129,8 @@ class CodeArea(TextArea):
         self.notify_style_update()
 
     def _toggle_cursor_blink_visible(self) -> None:
-        """Blink, but not for ever: without keys the cursor stays, as in terminals, so that an idle
-        screen costs nothing."""
+        """Blink, but not for ever: without keys the cursor soon stays on, so that an idle screen costs
+        nothing."""
         if not self.screen.is_active:
             return
         self._blink_count += 1
@@ -142,7 +144,7 @@ class CodeArea(TextArea):
         super()._restart_blink()
 
     def _watch__cursor_visible(self) -> None:
-        """Draw the cell of the cursor only; Textual draws its whole line."""
+        """Draw only the cell of the cursor. Textual would draw the whole line."""
         x, y = self.cursor_screen_offset - self.content_region.offset
         row, column = self.cursor_location
         character = self.document.get_line(row)[column : column + 1]
@@ -228,10 +230,11 @@ class CodeArea(TextArea):
         if self.python and insert in CLOSING_BRACKETS and start == end:
             from mahtab_tui.tui.editor.pasting import closing_indent
 
-            is_first = not self.document.get_line(row)[:column].strip(" ")
-            indent = closing_indent(self.get_text_range((0, 0), (row, 0))) if is_first else None
-            if indent is not None and indent < column:
-                start = (row, indent)
+            begins_line = not self.document.get_line(row)[:column].strip(" ")
+            if begins_line:
+                indent = closing_indent(self.get_text_range((0, 0), (row, 0)))
+                if indent is not None and indent < column:
+                    start = (row, indent)
         return super()._replace_via_keyboard(insert, start, end)
 
     def _shift_lines(self, shift: Callable[[str], str]) -> None:
@@ -276,31 +279,32 @@ class CodeArea(TextArea):
     def _next_location(self, find_end: FindColumn) -> Location:
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        return (
-            self.get_cursor_right_location()
-            if column == len(line)
-            else (row, find_end(line, column))
-        )
+        if column == len(line):
+            return self.get_cursor_right_location()
+        return row, find_end(line, column)
 
     def _kill_left(self, find_start: FindColumn) -> None:
         self._kill_to(self._previous_location(find_start))
 
     def _kill_to(self, target: Location) -> None:
-        """Cut the selection, or the text between the cursor and a location."""
+        """Cut the selection; without one, the text between the cursor and a location."""
         if self.read_only:
             return
-        start, end = sorted(
-            self.selection if not self.selection.is_empty else (self.cursor_location, target)
-        )
-        killed = self.get_text_range(start, end)
-        if not killed:
+        if self.selection.is_empty:
+            start, end = sorted((self.cursor_location, target))
+        else:
+            start, end = sorted(self.selection)
+        text = self.get_text_range(start, end)
+        if not text:
             return
 
-        before = self._killed
-        if (before.text_after, before.cursor_after) == (self.text, self.cursor_location):
-            killed = killed + before.text if target < self.cursor_location else before.text + killed
+        # Cuts one after the other become one text, in the order in which it stood in the editor.
+        last = self._killed
+        if (last.text_after, last.cursor_after) == (self.text, self.cursor_location):
+            cuts_left = target < self.cursor_location
+            text = text + last.text if cuts_left else last.text + text
         self._delete_via_keyboard(start, end)
-        self._killed = KilledText(killed, self.text, self.cursor_location)
+        self._killed = KilledText(text, self.text, self.cursor_location)
 
     # Whole lines.
 
@@ -324,26 +328,37 @@ class CodeArea(TextArea):
 
     @property
     def _selected_rows(self) -> tuple[int, int]:
+        """The first and the last row of the selection; a row that it only touches does not count."""
         (first, _), (last, column) = sorted(self.selection)
-        return first, last - 1 if column == 0 and last > first else last
+        if column == 0 and last > first:
+            last -= 1
+        return first, last
 
     def _replace_lines(
         self, first: int, last: int, change: Callable[[Sequence[str]], list[str]]
     ) -> None:
-        """Change whole lines; the cursor stays in its row, at the same distance from its end."""
+        """Change whole lines. Both ends of the selection stay in their rows, at the same distance from
+        the end of the line."""
         lines = [self.document.get_line(row) for row in range(first, last + 1)]
-        selection = self.selection
-        columns_from_end = [len(self.document.get_line(row)) - column for row, column in selection]
+        start_row, _ = self.selection.start
+        end_row, _ = self.selection.end
+        start_distance = self._distance_from_end(self.selection.start)
+        end_distance = self._distance_from_end(self.selection.end)
         self.replace("\n".join(change(lines)), (first, 0), (last, len(lines[-1])))
         self.selection = Selection(
-            *(
-                (row, max(0, len(self.document.get_line(row)) - columns))
-                for (row, _), columns in zip(selection, columns_from_end, strict=True)
-            )
+            self._location_before_end(start_row, start_distance),
+            self._location_before_end(end_row, end_distance),
         )
 
+    def _distance_from_end(self, location: Location) -> int:
+        row, column = location
+        return len(self.document.get_line(row)) - column
+
+    def _location_before_end(self, row: int, distance: int) -> Location:
+        return row, max(0, len(self.document.get_line(row)) - distance)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave keys that cannot move a line to the panes."""
+        """Leave Alt+Up and Alt+Down to the panes if there is only one line."""
         if action == "move_lines":
             return self.document.line_count > 1
         return super().check_action(action, parameters)

@@ -197,16 +197,16 @@ class Completer:
             self.close()
 
     def skip_quote(self, typed: str) -> bool:
-        """Return whether a typed quote is the one that the last completion inserted, or stands
-        behind it; the cursor then goes behind it."""
+        """Return whether a typed quote is already there, because the text has not changed since a
+        completion was inserted, and the same quote stands before or after the cursor. If it stands
+        after the cursor, move the cursor behind it."""
         state = self._state_after_insert
         if typed not in QUOTES or state is None or state != self._state:
             return False
 
-        area = self._area
         self._state_after_insert = None
         if state.code.startswith(typed, state.cursor):
-            area.move_cursor(area.get_cursor_right_location())
+            self._area.move_cursor(self._area.get_cursor_right_location())
             return True
         return state.code.endswith(typed, 0, state.cursor)
 
@@ -281,22 +281,29 @@ class Completer:
         if found is not None and found.pending:
             self._ask(by_key=by_key, pause=_PENDING_RETRY)
 
-    def _show(self, found: Completions, state: EditorState, by_key: bool) -> None:
-        code, items, more = state.code, found.items, found.more
-        typed, self._prefix = code[found.start : state.cursor], code[: found.start]
-        # What matches in the middle of its name is offered on request, or for want of better.
+    def _show(self, completions: Completions, state: EditorState, by_key: bool) -> None:
+        code = state.code
+        start = completions.start
+        typed = code[start : state.cursor]
+        self._prefix = code[:start]
+
+        # Items that match in the middle of their name are offered only on request, or if no other
+        # item matches.
+        items: tuple[Completion, ...] = completions.items
+        more = completions.more
         starting = _starting_with(items, typed)
         if starting and len(starting) < len(items) and (not by_key or len(starting) == 1):
             items = starting
             more = 0
-        # The string may not be a file name, or the only item is already typed.
-        files = state.python and items[0].kind in ("file", "folder")
-        only = len(items) == 1
-        is_typed = only and typed in (items[0].text, items[0].label)
-        needless = is_typed or (files and code[found.start - 1] != "/")
-        if needless and not by_key:
+
+        is_only = len(items) == 1
+        is_typed = is_only and typed in (items[0].text, items[0].label)
+        # A string in Python may not be a file name.
+        are_files = state.python and items[0].kind in ("file", "folder")
+        is_needless = is_typed or (are_files and code[start - 1] != "/")
+        if is_needless and not by_key:
             self.close()
-        elif by_key and only and not (self._list.is_open and self._list.requested):
+        elif by_key and is_only and not (self._list.is_open and self._list.requested):
             self._insert(items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
@@ -304,6 +311,7 @@ class Completer:
 
 
 def _starting_with(items: Sequence[Completion], typed: str) -> tuple[Completion, ...]:
+    """Return the items whose label begins with what is typed, in any case."""
     typed = typed.lower()
     return tuple(item for item in items if item.label.lower().startswith(typed))
 

@@ -20,6 +20,8 @@ MAX_DRAFT_CHARS = 100_000
 
 
 class SavedDraft(BaseModel):
+    """The text in the editor, and what Enter would do with it."""
+
     mode: Mode
     text: str
 
@@ -34,10 +36,13 @@ class DraftFile:
     def _path(self) -> Path | None:
         from mahtab_tui.store.resume import draft_path
 
-        id = self._session.saved_id
-        return None if self._session.no_trace or not id else draft_path(id)
+        session_id = self._session.saved_id
+        if self._session.no_trace or not session_id:
+            return None
+        return draft_path(session_id)
 
     def read(self) -> SavedDraft | None:
+        """Return the saved draft; None if there is none, or it cannot be read."""
         path = self._path
         if path is None:
             return None
@@ -47,7 +52,7 @@ class DraftFile:
             return None
 
     def write(self, draft: SavedDraft) -> None:
-        """Replace the saved draft; an empty one removes it."""
+        """Replace the saved draft; an empty or too long one removes it."""
         path = self._path
         if path is None:
             return

@@ -30,24 +30,27 @@ def argument_start(line: str, column: int) -> int:
 
 
 def _length_at_end(pattern: re.Pattern[str], text: str) -> int:
-    """Match from the end, which takes linear time."""
+    """Return how many characters at the end of a text match a pattern. The text is read from its end,
+    which takes linear time."""
     match = pattern.match(text[::-1])
     return 0 if match is None else match.end()
 
 
 def toggle_comment(lines: Sequence[str]) -> list[str]:
-    """Comment lines of Python out at their common indentation; if all are comments, undo that."""
-    code_lines = [line for line in lines if line.strip()]
-    if code_lines and all(line.lstrip().startswith("#") for line in code_lines):
-        return [_uncomment(line) for line in lines]
+    """Comment out lines of Python at their common indentation; if all are comments, undo that.
 
-    indent = min((len(line) - len(line.lstrip()) for line in code_lines), default=0)
-    return [
-        line[:indent] + COMMENT + line[indent:] if line.strip() or not code_lines else line
-        for line in lines
-    ]
+    Blank lines stay as they are, unless there are no others.
+    """
+    code_lines = [line for line in lines if line.strip()]
+    if not code_lines:
+        return [COMMENT + line for line in lines]
+    if all(line.lstrip().startswith("#") for line in code_lines):
+        return [_uncomment(line) if line.strip() else line for line in lines]
+
+    indent = min(len(line) - len(line.lstrip()) for line in code_lines)
+    return [line[:indent] + COMMENT + line[indent:] if line.strip() else line for line in lines]
 
 
 def _uncomment(line: str) -> str:
     indent, _, code = line.partition("#")
-    return indent + code.removeprefix(" ") if line.strip() else line
+    return indent + code.removeprefix(" ")

@@ -55,32 +55,34 @@ def strip_literals(text: str) -> str:
 
 
 class OpenCode(NamedTuple):
-    """What the last statement of a text has open."""
+    """The last statement of a text, and its open brackets."""
 
     bracket_indents: list[int]
-    """Of each open bracket, the columns by which its line is indented; the innermost is last."""
+    """For each open bracket, the columns by which its line is indented; the innermost is last."""
     first_line: str
-    """The first and the last line of the statement, without strings and comments."""
+    """The first line of the statement, without strings and comments."""
     last_line: str
+    """The last line of the text, without strings and comments."""
 
 
 def read_open_code(text: str) -> OpenCode:
+    """Read a text that ends outside strings of several lines."""
     bracket_indents: list[int] = []
     first_line = ""
     line = ""
     for line in strip_literals(text).split("\n"):
         if not bracket_indents:
             first_line = line
-        for char in line:
-            if char in "([{":
+        for character in line:
+            if character in "([{":
                 bracket_indents.append(_indent_of(line))
-            elif char in ")]}" and bracket_indents:
+            elif character in ")]}" and bracket_indents:
                 bracket_indents.pop()
     return OpenCode(bracket_indents, first_line, line)
 
 
 def next_indent(before: str) -> str:
-    """Return the spaces with which a line after a text begins."""
+    """Return the spaces with which the line after a text begins."""
     last_line = before[before.rfind("\n") + 1 :]
     last_indent = _indent_of(last_line)
     if _ends_in_string(before):
@@ -88,10 +90,11 @@ def next_indent(before: str) -> str:
 
     code = read_open_code(before)
     if code.bracket_indents:
-        # A line in a bracket stays where the user has put the one before it.
+        # If the user has indented a line in the bracket, the next one is below it.
         bracket_indent = code.bracket_indents[-1]
-        is_placed = last_indent > bracket_indent
-        return " " * (last_indent if is_placed else bracket_indent + len(STEP))
+        if last_indent > bracket_indent:
+            return " " * last_indent
+        return " " * (bracket_indent + len(STEP))
 
     indent = " " * _indent_of(code.first_line)
     if code.last_line.rstrip().endswith(":"):
@@ -102,9 +105,11 @@ def next_indent(before: str) -> str:
 
 
 def closing_indent(before: str) -> int | None:
-    """Return the columns by which a closing bracket is indented that begins the line after a text;
-    None if no bracket is open."""
-    bracket_indents = [] if _ends_in_string(before) else read_open_code(before).bracket_indents
+    """Return the indentation, in columns, of a closing bracket that begins the line after a text; None
+    if no bracket is open."""
+    if _ends_in_string(before):
+        return None
+    bracket_indents = read_open_code(before).bracket_indents
     return bracket_indents[-1] if bracket_indents else None
 
 
@@ -114,11 +119,14 @@ def _indent_of(line: str) -> int:
 
 def _ends_in_string(text: str) -> bool:
     """Return whether a text ends inside a string of several lines."""
-    pieces = deque(_PIECE.finditer(text), maxlen=1)
-    string = pieces[0]["string"] if pieces and pieces[0].end() == len(text) else None
+    last_pieces = deque(_PIECE.finditer(text), maxlen=1)
+    if not last_pieces or last_pieces[0].end() != len(text):
+        return False
+    string = last_pieces[0]["string"]
     if string is None or string[:3] not in ('"""', "'''"):
         return False
-    return len(string) < 6 or not string.endswith(string[:3])
+    is_closed = len(string) >= 6 and string.endswith(string[:3])
+    return not is_closed
 
 
 _SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)

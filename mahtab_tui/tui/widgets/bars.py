@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
-TRANSCRIPT_TAB = "transcript    "
+TRANSCRIPT_TAB_TEXT = "transcript    "
 
 FULL = 0.8
 """Share of the model's window from which to warn."""
@@ -276,12 +276,15 @@ class PaneTabs(Widget):
         """Posted when the tab of the transcript is clicked."""
 
     def render(self) -> Content:
-        side = ("namespace · recursion", "bold $person")
-        return Content.assemble((TRANSCRIPT_TAB, "$muted"), side, ("    F3 back", "$muted"))
+        return Content.assemble(
+            (TRANSCRIPT_TAB_TEXT, "$muted"),
+            ("namespace · recursion", "bold $person"),
+            ("    F3 back", "$muted"),
+        )
 
     def on_click(self, event: Click) -> None:
         at = event.get_content_offset(self)
-        if at is not None and at.x < len(TRANSCRIPT_TAB):
+        if at is not None and at.x < len(TRANSCRIPT_TAB_TEXT):
             self.post_message(self.TranscriptChosen())
 
 

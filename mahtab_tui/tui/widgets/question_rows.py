@@ -118,8 +118,9 @@ class InputRow(Widget):
         self._requests: dict[str, records.Input] = {}
         self._typed_ahead: list[str] = []
         self._answers: list[str] = []
-        """Earlier answers without passwords, which Up recalls."""
+        """Earlier answers, which Up recalls. Passwords are not among them."""
         self._steps_back = 0
+        """Which answer the line shows, counted from the newest, which is 1; 0 for none."""
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
 
@@ -134,13 +135,14 @@ class InputRow(Widget):
         self._line.placeholder = _UNFOCUSED_HINT
 
     def action_recall(self, step: int) -> None:
-        """Show an earlier answer (1), or a later one (-1); 0 answers back is an empty line."""
+        """Put an earlier answer (1) or a later one (-1) into the line; after the last one, nothing."""
         steps_back = self._steps_back + step
-        if not self._line.password and 0 <= steps_back <= len(self._answers):
-            self._steps_back = steps_back
-            line = self._line
-            line.value = self._answers[-steps_back] if steps_back else ""
-            line.cursor_position = len(line.value)
+        line = self._line
+        if line.password or not 0 <= steps_back <= len(self._answers):
+            return
+        self._steps_back = steps_back
+        line.value = self._answers[-steps_back] if steps_back else ""
+        line.cursor_position = len(line.value)
 
     def on_mount(self) -> None:
         self.display = False
@@ -272,11 +274,11 @@ class QueueRow(Widget, can_focus=True):
 
     @dataclass
     class WhenChosen(Message):
-        """The user chose when a question is asked."""
+        """The user has chosen when a queued question is asked."""
 
         item_id: int
         joins: bool
-        """Whether the running question gets it at its next step."""
+        """Whether it joins the running question at the next step, rather than wait for its end."""
 
     def fold(self, records: Sequence[Record]) -> None:
         if queues := [record for record in records if isinstance(record, Queue)]:
@@ -309,15 +311,18 @@ class QueueRow(Widget, can_focus=True):
         at = event.get_content_offset(self)
         if at is None:
             return
-        index = self._first() + at.y - len(self._note())
-        if 0 <= index < len(self.items):
-            self.chosen = index
-            text_end = len(self._head()) + 2 + Content(self._text(index)).cell_length
-            cross = text_end + len(self._when(index))
-            if cross <= at.x < cross + len(_CROSS):
-                self.action_cancel()
-            elif text_end <= at.x < cross:
-                self.action_choose_when()
+        line = at.y - len(self._note())
+        index = self._first() + line
+        if line < 0 or index >= len(self.items):
+            return
+
+        self.chosen = index
+        text_end = len(self._head()) + 2 + Content(self._text(index)).cell_length
+        cross_start = text_end + len(self._when(index))
+        if cross_start <= at.x < cross_start + len(_CROSS):
+            self.action_cancel()
+        elif text_end <= at.x < cross_start:
+            self.action_choose_when()
 
     def action_move(self, step: int) -> None:
         self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
@@ -332,19 +337,20 @@ class QueueRow(Widget, can_focus=True):
             self.post_message(self.WhenChosen(item.id, joins=not item.joins))
 
     def _note(self) -> list[Content]:
-        """Return the line above the inputs, if some wait for the user."""
-        count = sum(item.held for item in self.items)
-        if not count:
+        """Return the line above the inputs that says how many wait for the user; no line if none do."""
+        held_count = sum(item.held for item in self.items)
+        if not held_count:
             return []
-        subject = "1 queued cell was" if count == 1 else f"{count} queued cells were"
-        runs = "it" if count == 1 else "them"
-        note = (f"{subject} not run", "$moon")
-        return [Content.assemble(note, (f" · Enter in the empty editor runs {runs}", "$muted"))]
+        subject = "1 queued cell was" if held_count == 1 else f"{held_count} queued cells were"
+        pronoun = "it" if held_count == 1 else "them"
+        hint = f" · Enter in the empty editor runs {pronoun}"
+        return [Content.assemble((f"{subject} not run", "$moon"), (hint, "$muted"))]
 
     def _head(self) -> str:
         return f"queued {len(self.items)}  "
 
     def _when(self, index: int) -> str:
+        """Return when a question will be asked; empty for code."""
         if self.items[index].mode != "ask":
             return ""
         return " · at the next step" if self.items[index].joins else " · after this answer"
@@ -353,12 +359,15 @@ class QueueRow(Widget, can_focus=True):
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
 
     def _text(self, index: int) -> str:
+        """Return an input's first line, shortened to the width of the row."""
         author = plain(self.items[index].party)
-        first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
-        first = f"{author}: {first}" if author else first
-        around_chars = len(self._head()) + 2 + len(self._when(index)) + len(_CROSS) + len(" …")
-        room = max(10, self.size.width - around_chars)
-        return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
+        code = visible(self.items[index].code).expandtabs(4).strip("\n")
+        first_line, _, other_lines = code.partition("\n")
+        text = f"{author}: {first_line}" if author else first_line
+        around_width = len(self._head()) + 2 + len(self._when(index)) + len(_CROSS) + len(" …")
+        available_width = max(10, self.size.width - around_width)
+        shortened = Content(text).truncate(available_width, ellipsis=True).plain
+        return f"{shortened} …" if other_lines else shortened
 
 
 Action = Literal["keep", "undo", "all", "stop"]

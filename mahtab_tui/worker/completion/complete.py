@@ -113,6 +113,29 @@ def tokenize(text: str) -> Tokens:
     return Tokens(found, opened)
 
 
+def next_line_start(text: str, start: int) -> int | None:
+    """Return where the line after the one at `start` begins, if a statement can begin there.
+
+    Lines inside strings and brackets, and after a backslash, are part of the line before them.
+
+    Args:
+        text: the code.
+        start: an index where a line begins, outside strings and brackets.
+
+    Returns:
+        An index; None if there is no other line.
+    """
+    depth = 0
+    for match in _TOKEN.finditer(text, start):
+        if match["newline"] and depth == 0:
+            return match.end()
+        if match["op"] and match[0] in "([{":
+            depth += 1
+        elif match["op"] and match[0] in _CLOSES:
+            depth = max(0, depth - 1)
+    return None
+
+
 def _expression_text(before: str, tokens: list[Token], last: int) -> str:
     start = last
     while start >= 0:
