@@ -23,8 +23,8 @@ from mahtab_tui.settings.approval_rules import (
 )
 from mahtab_tui.worker.protected import is_protected
 
-_LONGEST = 100_000
-"""Maximum characters of code to search for calls."""
+MAX_CODE_CHARS = 100_000
+"""Longer code is not searched for calls."""
 _BUILTINS = frozenset(("builtins", "__builtins__"))
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
@@ -98,24 +98,30 @@ class CodeRules:
 
     def resolve_paths(self, texts: Iterable[str]) -> Paths:
         """Ask the kernel where texts lead as paths; empty if it does not answer."""
-        asked = sorted(texts)
+        sorted_texts = sorted(texts)
+        if not sorted_texts:
+            return {}
         try:
-            paths = self._kernel.resolve_paths(asked) if asked else []
+            paths = self._kernel.resolve_paths(sorted_texts)
         except KernelError:
             return {}
-        return dict(zip(asked, paths, strict=True))
+        return dict(zip(sorted_texts, paths, strict=True))
 
     def protected_file(self, code: str) -> str:
-        """Return the protected file or folder that code may change, as far as its text shows."""
+        """Return the protected file or folder that code may change, as far as its text shows; empty
+        if there is none."""
         texts = protected_candidates(code)
-        named = next(filter(is_protected, texts), "")
-        if named:
-            return named
+        for text in texts:
+            if is_protected(text):
+                return text
+
+        # A link or the working folder may lead to one.
         paths = self.resolve_paths(texts)
-        protected = (
-            text for text in texts if (path := paths.get(text)) and any(map(is_protected, path))
-        )
-        return next(protected, "")
+        for text in texts:
+            path = paths.get(text)
+            if path is not None and any(map(is_protected, path)):
+                return text
+        return ""
 
     def lock_obstacle(self) -> str:
         """Return why code cannot run in a locked fork, as a clause."""
@@ -164,7 +170,7 @@ def apply_rules(
 
 
 def _parse(code: str) -> ast.AST | None:
-    return parse_plain_python(code) if len(code) <= _LONGEST else None
+    return parse_plain_python(code) if len(code) <= MAX_CODE_CHARS else None
 
 
 def find_calls(code: str) -> list[Call]:
