@@ -298,7 +298,7 @@ class Executor:
         if "matplotlib.pyplot" in sys.modules and own_module("displays").is_below_figure(value):
             text = ""
         elif type(value) in _PLAIN and text_form(value) is None:
-            text = own_module("pretty").pretty_repr(value) + "\n"
+            text = _pretty_repr(value) + "\n"
         else:
             displays = own_module("displays")
             shown = displays.make_display(value)
@@ -350,8 +350,16 @@ class Executor:
         return merge_changes(changes)
 
 
+def _pretty_repr(value: Any) -> str:
+    try:
+        pretty = own_module("pretty")
+    except (ImportError, OSError):  # the cell has used up the descriptors that reading it needs
+        return repr(value)
+    return str(pretty.pretty_repr(value))
+
+
 def failed_outcome(message: str) -> Outcome:
-    """message: text in place of a traceback, with a line end."""
+    """Return an outcome without a traceback. message: takes its place, and ends with a newline."""
     return Outcome("error", [("traceback", message)], [], [])
 
 

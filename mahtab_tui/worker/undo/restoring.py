@@ -397,7 +397,7 @@ class _Matches(NamedTuple):
 
 
 def _match(rows: array[int], graph: Graph, ended: set[int], kept_alive: set[int]) -> _Matches:
-    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that surely are
+    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that are surely
     the same."""
     matches = _Matches(array("q"), array("q"), [], [])
     for offset in range(0, len(rows), 6):
@@ -521,11 +521,12 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
 
 
 def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:
-    named = {each.name for each in plan.not_restored}
+    """Name the files that the code mentions, and that nothing can be said about."""
+    reported_names = {entry.name for entry in plan.not_restored}
     for file in side_state.find_unknown_files():
-        names = mentioned.intersection(plan.find_names(file)) - named
+        names = mentioned.intersection(plan.find_names(file)) - reported_names
         plan.not_restored += [NotRestored(name, _UNKNOWN_FILE) for name in sorted(names)]
-        named |= names
+        reported_names |= names
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
