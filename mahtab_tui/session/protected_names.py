@@ -48,33 +48,33 @@ def protected_candidates(code: str) -> list[str]:
 
 
 def _candidate_texts(tree: ast.AST) -> Iterator[str]:
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
-            continue
-        if isinstance(parents[node], ast.Compare):
-            continue
-        call = _receiving_call(node, parents)
+    for text, call in _texts_with_calls(tree):
         if call is not None and _only_reads(call):
             continue
-        text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
         if len(text) <= MAX_PATH_CHARS and "\n" not in text:
             yield text
         if call is not None and _function_name(call) in _SHELL_FUNCTIONS:
             yield from paths_changed_by_command(text)
 
 
-def _receiving_call(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.Call | None:
-    """Return the call that gets a text, or a path made of it: `read_text` for the texts of
-    ``(Path("a") / "b").read_text()``."""
-    child = node
-    while (parent := parents.get(child)) is not None:
+def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
+    """Yield texts that are not only compared, each with the call that gets it or a path made of it:
+    `read_text` for both texts of ``(Path("a") / "b").read_text()``."""
+    calls: dict[ast.AST, ast.Call | None] = {}
+    for parent in ast.walk(tree):  # parents come before their children
+        call = calls.get(parent)
         if isinstance(parent, ast.stmt):
-            return None
-        if isinstance(parent, ast.Call) and _function_name(parent) not in _PATH_FUNCTIONS:
-            return parent
-        child = parent
-    return None
+            call = None
+        elif isinstance(parent, ast.Call) and _function_name(parent) not in _PATH_FUNCTIONS:
+            call = parent
+
+        for child in ast.iter_child_nodes(parent):
+            calls[child] = call
+            if isinstance(child, ast.Constant) and not isinstance(parent, ast.Compare):
+                if isinstance(child.value, str):
+                    yield child.value, call
+                elif isinstance(child.value, bytes):
+                    yield child.value.decode("latin-1"), call
 
 
 def _function_name(call: ast.Call) -> str:
