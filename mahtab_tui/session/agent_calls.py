@@ -321,8 +321,8 @@ class AgentCalls:
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
-            reason = permission.reason.rstrip(".")
-            raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
+            denial = permission.reason.rstrip(".")
+            raise AgentCallDeclined(f"declined: {denial[0].lower()}{denial[1:]}")
         if permission.action != "ask":
             return code, used_names, "keep" if permission.action == "lock" else "guard"
 

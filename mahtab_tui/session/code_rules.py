@@ -19,6 +19,7 @@ from mahtab_tui.settings.approval_rules import (
     Paths,
     Rule,
     open_call,
+    parse_rule,
     texts_to_resolve,
 )
 from mahtab_tui.worker.protected import is_protected
@@ -143,7 +144,12 @@ class CodeRules:
         verdict = apply_rules(self._info.rules, code, lambda texts: {}, self._means_same)
         if call is None or verdict.action in ("deny", "ask", "allow"):
             return ()
-        return (exact_rule(call),)
+        rule = exact_rule(call)
+        try:
+            parse_rule(rule)
+        except ValueError:  # too long, or with a number that rules do not have
+            return ()
+        return (rule,)
 
 
 def apply_rules(
@@ -212,11 +218,21 @@ def exact_rule(call: Call) -> str:
 
 
 def _literal(value: object) -> str:
-    """A string becomes a quoted glob that matches only this string."""
+    """Return a value as a rule has it. A string becomes a quoted glob that matches only this
+    string."""
     if not isinstance(value, str):
         return repr(value)
-    glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
-    return '"' + glob.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return '"' + "".join(map(_quote_character, value)) + '"'
+
+
+def _quote_character(character: str) -> str:
+    if character in "*?[":
+        return f"[{character}]"
+    if character in '\\"':
+        return f"\\{character}"
+    if not character.isprintable():
+        return character.encode("unicode_escape").decode("ascii")
+    return character
 
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:

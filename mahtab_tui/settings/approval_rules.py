@@ -179,14 +179,24 @@ def _parse_patterns(arguments: str, rule: str) -> tuple[list[Pattern], list[tupl
                 f"{rule} has the argument {wrong!r}, which is not *, a text in quotes, a number,"
                 " True, False or None"
             )
-        is_any = match["value"] == _ANY_MARK
-        value: Pattern = _ANY_VALUE if is_any else ast.literal_eval(match["value"])
+        value = _parse_pattern(match["value"], rule)
         if match["keyword"]:
             keywords.append((match["keyword"], value))
         else:
             positional.append(value)
         offset = match.end()
     return positional, keywords
+
+
+def _parse_pattern(text: str, rule: str) -> Pattern:
+    if text == _ANY_MARK:
+        return _ANY_VALUE
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):  # a wrong escape, or a line break within quotes
+        raise ValueError(
+            f"{rule} has the argument {text[:40]!r}, which Python cannot read"
+        ) from None
 
 
 def _matches(pattern: Pattern, value: object, paths: Paths, *, strict: bool) -> bool:
