@@ -61,9 +61,16 @@ class CodeRules:
         planning: bool = False,
         can_ask: bool = True,
     ) -> Permission:
-        """private: the private variables that the code uses. trusted: whether its author need not
-        ask. planning: whether it can only run in a locked fork. can_ask: whether a user can
-        answer."""
+        """Decide whether code may run.
+
+        Args:
+            code: The code.
+            author: Who wants to run it, for the reason.
+            private: The private variables that the code uses.
+            trusted: Whether its author need not ask.
+            planning: Whether it can only run in a locked fork.
+            can_ask: Whether a user is there to answer.
+        """
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
@@ -73,25 +80,30 @@ class CodeRules:
             return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
         if planning:
             return Permission("allow")
-        may_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
-        if not may_lock and (file := self.protected_file(code)):
+
+        # A locked fork cannot change any file.
+        will_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
+        if not will_lock and (file := self.protected_file(code)):
             reason = f"it may change {file}, which only code that you approve may do"
             return self.ask(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
         if verdict.action != "lock":
             return Permission("ask")
-        if why := self.lock_obstacle():
-            return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {why}")
+        if obstacle := self.lock_obstacle():
+            return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {obstacle}")
         return Permission("lock")
 
-    def ask(self, why: str, *, can_ask: bool) -> Permission:
-        """Return that the user must be asked; without one, that the code may not run."""
+    def ask(self, reason: str, *, can_ask: bool) -> Permission:
+        """Return that the user must be asked; without one, that the code may not run. reason: a
+        clause."""
         if can_ask:
-            return Permission("ask", why)
-        return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
+            return Permission("ask", reason)
+        sentence = f"{reason[0].upper()}{reason[1:]}, and no one is here to approve it."
+        return Permission("deny", sentence)
 
     def verdict(self, code: str) -> Verdict:
+        """Apply the user's rules to code."""
         rules = self._info.rules
         if not rules:
             return Verdict("")
@@ -125,7 +137,7 @@ class CodeRules:
         return ""
 
     def lock_obstacle(self) -> str:
-        """Return why code cannot run in a locked fork, as a clause."""
+        """Return why code cannot run in a locked fork, as a clause; empty if it can."""
         if self._lock_obstacle is None:
             try:
                 self._lock_obstacle = self._kernel.cannot_lock
@@ -181,20 +193,21 @@ def _parse(code: str) -> ast.AST | None:
 
 def find_calls(code: str) -> list[Call]:
     """Return the calls in code, and the functions it names, by full names without aliases."""
-    if (tree := _parse(code)) is None:
+    tree = _parse(code)
+    if tree is None:
         return []
     names = _imported_names(tree)
     nodes = list(ast.walk(tree))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    called = {id(node.func) for node in calls}
-    mentioned = (
+    call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
+    called_nodes = {id(node.func) for node in call_nodes}
+    mentioned_names = (
         _dotted_name(node, names)
         for node in nodes
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called_nodes
     )
     return [
-        *(_call(node, names) for node in calls),
-        *(Call(name, starred=True) for name in mentioned if name and name != "?"),
+        *(_call(node, names) for node in call_nodes),
+        *(Call(name, starred=True) for name in mentioned_names if name and name != "?"),
     ]
 
 
@@ -237,10 +250,12 @@ def _quote_character(character: str) -> str:
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
     name = _dotted_name(node.func, names) or "?"
-    starred = any(isinstance(each, ast.Starred) for each in node.args)
-    starred |= any(each.arg is None for each in node.keywords)
+    starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+    starred |= any(keyword.arg is None for keyword in node.keywords)
     arguments = tuple(map(_value, node.args))
-    keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+    keywords = {
+        keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
+    }
     if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
@@ -249,17 +264,19 @@ def _call(node: ast.Call, names: dict[str, str]) -> Call:
 
 
 def _value(node: ast.expr) -> object:
+    """Return what an argument is, as far as the code shows; else `UNKNOWN`."""
     match node:
         case ast.Constant(value=value):
             return value
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(each) for each in elements]
+            return [_value(element) for element in elements]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
     return UNKNOWN
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
+    """Return full names by the aliases that code imports."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
