@@ -116,7 +116,11 @@ def run_locked(
     if obstacle := read_only.missing():
         return _stopped(f"cannot be locked: {obstacle}")
 
-    readable = readable_paths(os.getcwd(), [*filter(None, sys.path), *environment.loaded])
+    try:
+        project = os.getcwd()
+    except OSError as error:
+        return _stopped(f"cannot be locked: the working folder is missing ({error.strerror})")
+    readable = readable_paths(project, [*filter(None, sys.path), *environment.loaded])
     parent_pid = os.getpid()
     with ExitStack() as own_ends, ExitStack() as fork_ends:
         channel, fork_channel = socket.socketpair()
