@@ -250,6 +250,8 @@ class Author(NamedTuple):
 
 
 class _Origin(NamedTuple):
+    """Where a name comes from."""
+
     author: Author | None = None
     """Of the last change."""
     variable: Variable | None = None
@@ -268,7 +270,8 @@ class Provenance:
             author: Author | None = Author(party, cell, change.change == "perhaps")
             maker = party if change.change == "added" else before.maker
             if change.change == "deleted":
-                author, maker = None, ""
+                author = None
+                maker = ""
             elif change.change == "perhaps" and before.author is not None:
                 author = before.author._replace(perhaps=True)
             after = _Origin(author, change.variable, maker)
@@ -278,10 +281,13 @@ class Provenance:
 
     def before(self, cell: int) -> Provenance:
         """Return the state from before a cell."""
-        numbers = (n for n, (changed_by, _, _) in enumerate(self._replaced) if changed_by >= cell)
-        first = next(numbers, len(self._replaced))
+        indices = (
+            index for index, (changed_by, _, _) in enumerate(self._replaced) if changed_by >= cell
+        )
+        first = next(indices, len(self._replaced))
         earlier = Provenance()
-        earlier._origins, earlier._replaced = dict(self._origins), self._replaced[:first]
+        earlier._origins = dict(self._origins)
+        earlier._replaced = self._replaced[:first]
         for _, name, origin in reversed(self._replaced[first:]):
             earlier._origins[name] = origin
         return earlier

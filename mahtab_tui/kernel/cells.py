@@ -55,7 +55,8 @@ def inverted_changes(restoration: Restoration) -> list[Change]:
 
 
 def describe_restoration(restoration: Restoration, moment: str) -> str:
-    """Return a sentence, and what was not restored. moment: such as ``before cell 2 ran``."""
+    """Return a sentence about the restored state, followed by what was not restored. moment: that of
+    the state, such as ``before cell 2 ran``."""
     if restoration.exact:
         return f"The namespace is as it was {moment}."
     return f"All but the following is as it was {moment}. {not_restored(restoration)}"
@@ -64,7 +65,7 @@ def describe_restoration(restoration: Restoration, moment: str) -> str:
 def not_restored(restoration: Restoration) -> str:
     """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [
-        f"{each.name}: {each.reason}".removeprefix(": ") for each in restoration.not_restored
+        f"{entry.name}: {entry.reason}".removeprefix(": ") for entry in restoration.not_restored
     ]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""
 
@@ -131,13 +132,14 @@ class TerminalOutput:
 
     def __init__(self, *, rewritten: bool = False) -> None:
         self.rewritten = rewritten
+        """Whether output that was passed on has been replaced since."""
         self._screen: Screen | None = None
         self._recent: list[str] = []
         self._size = 0
         self._unfinished = ""
         self._head: list[_Piece] = []
         self._tail: deque[_Piece] = deque()
-        self._room = KEEP
+        self._free_head_chars = KEEP
         self._tail_size = 0
         self._omitted = 0
         self._named_displays: dict[str, _Piece] = {}
@@ -153,9 +155,15 @@ class TerminalOutput:
             self._named_displays[name] = piece
 
     def update_display(self, name: str, text: str) -> None:
-        if piece := self._named_displays.get(name):
-            piece.text = text
-            self.rewritten = True
+        """Replace the text of a display with this name, if its whole text is in the head."""
+        piece = self._named_displays.get(name)
+        if piece is None:
+            return
+        old_size = len(piece.text)
+        piece.text = text[: old_size + self._free_head_chars]
+        # Space of a shorter text stays unused, because later output may already be in the tail.
+        self._free_head_chars -= max(0, len(piece.text) - old_size)
+        self.rewritten = True
 
     def _print(self, text: str) -> None:
         text, self._unfinished = split_unfinished(self._unfinished + text)
@@ -193,12 +201,14 @@ class TerminalOutput:
         """Add a piece, and return it; None if it is empty or in two parts."""
         if not text:
             return None
-        if self._room:
-            piece = _Piece(kind, text[: self._room])
+        if self._free_head_chars:
+            piece = _Piece(kind, text[: self._free_head_chars])
             self._head.append(piece)
-            text, self._room = text[self._room :], max(0, self._room - len(text))
+            text = text[self._free_head_chars :]
+            self._free_head_chars -= len(piece.text)
             if not text:
                 return piece
+
         self._tail.append(_Piece(kind, text))
         self._tail_size += len(text)
         while (surplus := self._tail_size - KEEP) > 0:
@@ -290,7 +300,7 @@ class BoundedCell:
 _KEY = re.compile(r"[0-9a-f]{16}")
 _DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
 
-DISPLAYED = 100_000_000
+MAX_DISPLAY_CHARS = 100_000_000
 """Characters of rich display to keep per cell."""
 
 
@@ -311,7 +321,7 @@ class RunningCell:
         self._lock = threading.RLock()
         self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
-        self._room = DISPLAYED
+        self._free_display_chars = MAX_DISPLAY_CHARS
         self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
@@ -322,6 +332,7 @@ class RunningCell:
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
+        """Add, update or clear a display. frame: what the kernel sent, with fields of any type."""
         action = frame.get("action")
         if action in ("clear", "clear later"):
             self._clears_before_next = True
@@ -329,27 +340,36 @@ class RunningCell:
                 self._clear_if_asked()
             return
         self._clear_if_asked()
-        mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
-        known = mime in get_args(Mime) and isinstance(data, str)
-        self._room -= len(str(data)) if known else 0
-        if not known or self._room < 0:
-            self._add("value", text)
+        display = self._read_display(frame)
+        if display is None:
+            self._add("value", str(frame.get("text")))
             return
-        key = str(frame.get("value"))
-        value = key if _KEY.fullmatch(key) else ""
-        display = Display(cast(Mime, mime), cast(str, data), text, value)
-        name = frame.get("name")
-        if isinstance(name, str) and _DISPLAY_NAME.fullmatch(name):
-            display = replace(display, name=name)
         if action == "update" and self._replace_display(display):
             return
         self._displays.append(display)
         self._send_display(display)
-        self._add("display", text, display.name)
+        self._add("display", display.text, display.name)
+
+    def _read_display(self, frame: Mapping[str, Any]) -> Display | None:
+        """Return None for a display of an unknown form, and if the cell has displayed too much."""
+        mime = frame.get("mime")
+        data = frame.get("data")
+        if mime not in get_args(Mime) or not isinstance(data, str):
+            return None
+        self._free_display_chars -= len(data)
+        if self._free_display_chars < 0:
+            return None
+
+        key = str(frame.get("value"))
+        value = key if _KEY.fullmatch(key) else ""
+        name = frame.get("name")
+        if not isinstance(name, str) or not _DISPLAY_NAME.fullmatch(name):
+            name = ""
+        return Display(cast(Mime, mime), data, str(frame.get("text")), value, name)
 
     def _replace_display(self, display: Display) -> bool:
         """Put a display in the place of the one with its name; False if the cell has none."""
-        names = [other.name for other in self._displays]
+        names = [shown_display.name for shown_display in self._displays]
         if not display.name or display.name not in names:
             return False
         self._displays[names.index(display.name)] = display
@@ -363,7 +383,7 @@ class RunningCell:
         self._clears_before_next = False
         self._output = TerminalOutput(rewritten=True)
         self._displays.clear()
-        self._room = DISPLAYED
+        self._free_display_chars = MAX_DISPLAY_CHARS
         self._send_display(Display("text/plain", "", "", action="clear"))
 
     def _send_display(self, display: Display) -> None:

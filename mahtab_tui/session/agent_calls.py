@@ -290,18 +290,20 @@ class AgentCalls:
         agents = session.joined_agents
         request = agents.new_call()
         try:
-            code, used, lock = self._approve_code(call, request, sent)
+            code, used_names, lock = self._approve_code(call, request, sent)
             if lock == "keep":
-                run = _AgentCell(session, call, request, code, timeout, used, lock)
-                answer = run.answer()
-                if not run.needs:
+                locked_cell = _AgentCell(session, call, request, code, timeout, used_names, lock)
+                answer = locked_cell.answer()
+                if not locked_cell.needs:
                     return answer
+
+                # It needs more than its lock allows: the user decides whether it may run unlocked.
                 request = agents.new_call()
                 lock = None
-                code = agents.request_approval(call, request, code, why=run.needs)
+                code = agents.request_approval(call, request, code, why=locked_cell.needs)
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
-        answer = _AgentCell(session, call, request, code, timeout, used, lock).answer()
+        answer = _AgentCell(session, call, request, code, timeout, used_names, lock).answer()
         return replace(answer, edited=code if code != sent else "")
 
     def _approve_code(
@@ -310,24 +312,25 @@ class AgentCalls:
         """Return the code to run, the private variables that the user was asked about, and how the
         code is confined."""
         session = self._session
-        used = session.private.uses(code)
+        used_names = session.private.uses(code)
         permission = session.agent.rules.permission(
             code,
             author=call.agent.name,
-            private=used,
+            private=used_names,
             trusted=session.info.approval == "auto" or call.agent.trusted,
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
-            reason = permission.reason.rstrip(".")
-            raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
+            denial = permission.reason.rstrip(".")
+            raise AgentCallDeclined(f"declined: {denial[0].lower()}{denial[1:]}")
         if permission.action != "ask":
-            return code, used, "keep" if permission.action == "lock" else "guard"
-        why = permission.reason or None
-        if why is None and session.info.approval == "review":
-            why = "changes of agents are not reviewed afterwards"
-        approved = session.joined_agents.request_approval(call, request, code, why=why)
-        return approved, used, None
+            return code, used_names, "keep" if permission.action == "lock" else "guard"
+
+        reason = permission.reason or None
+        if reason is None and session.info.approval == "review":
+            reason = "changes of agents are not reviewed afterwards"
+        approved_code = session.joined_agents.request_approval(call, request, code, why=reason)
+        return approved_code, used_names, None
 
     def _reset(self, call: AgentCall) -> tuple[int, int]:
         session = self._session

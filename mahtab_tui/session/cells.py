@@ -189,7 +189,8 @@ class Cells:
         # A locked fork returns plain data, whose methods are those of its type.
         variable = self.provenance.described(root)
         is_data = variable is not None and variable.kind == "data"
-        return bool(attribute) and is_data and author.cell in self._read_only
+        is_method_of_data = bool(attribute) and is_data
+        return is_method_of_data and author.cell in self._read_only
 
     def run(
         self,
@@ -211,8 +212,8 @@ class Cells:
         private variables whose use does not withhold the output. attrs: fields of its records."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
             if is_cancelled():
-                why = "It was stopped before it could run."
-                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
+                detail = "It was stopped before it could run."
+                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), detail)
             with self._number_lock:
                 cell = self.last = self.last + 1
             if lock is None:
@@ -350,8 +351,9 @@ class Cells:
         """Close the program once the running cell has ended. Raises `RuntimeError` in an agent's
         cell, unless the session is the agent's own."""
         if self.agent_runs and not self._frontend.belongs_to_agent:
-            why = "The session belongs to the user: exit() in an agent's code does not end it."
-            raise RuntimeError(why)
+            raise RuntimeError(
+                "The session belongs to the user: exit() in an agent's code does not end it."
+            )
         self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
@@ -503,7 +505,8 @@ class Undo:
     def _report(
         self, cells: tuple[int, ...], restored: Restoration, moment: str, *, undone: bool
     ) -> None:
-        """moment: of the state that is restored, such as ``before cell 2 ran``."""
+        """Log an undo or a redo, and the changes that it made. moment: that of the restored state, such
+        as ``before cell 2 ran``."""
         self._parts.namespace_store.schedule_write()
         subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
         verb = "undone" if undone else "redone"

@@ -19,12 +19,13 @@ from mahtab_tui.settings.approval_rules import (
     Paths,
     Rule,
     open_call,
+    parse_rule,
     texts_to_resolve,
 )
 from mahtab_tui.worker.protected import is_protected
 
-_LONGEST = 100_000
-"""Maximum characters of code to search for calls."""
+MAX_CODE_CHARS = 100_000
+"""Longer code is not searched for calls."""
 _BUILTINS = frozenset(("builtins", "__builtins__"))
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
@@ -60,9 +61,16 @@ class CodeRules:
         planning: bool = False,
         can_ask: bool = True,
     ) -> Permission:
-        """private: the private variables that the code uses. trusted: whether its author need not
-        ask. planning: whether it can only run in a locked fork. can_ask: whether a user can
-        answer."""
+        """Decide whether code may run.
+
+        Args:
+            code: The code.
+            author: Who wants to run it, for the reason.
+            private: The private variables that the code uses.
+            trusted: Whether its author need not ask.
+            planning: Whether it can only run in a locked fork.
+            can_ask: Whether a user is there to answer.
+        """
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
@@ -72,25 +80,30 @@ class CodeRules:
             return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
         if planning:
             return Permission("allow")
-        may_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
-        if not may_lock and (file := self.protected_file(code)):
+
+        # A locked fork cannot change any file.
+        will_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
+        if not will_lock and (file := self.protected_file(code)):
             reason = f"it may change {file}, which only code that you approve may do"
             return self.ask(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
         if verdict.action != "lock":
             return Permission("ask")
-        if why := self.lock_obstacle():
-            return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {why}")
+        if obstacle := self.lock_obstacle():
+            return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {obstacle}")
         return Permission("lock")
 
-    def ask(self, why: str, *, can_ask: bool) -> Permission:
-        """Return that the user must be asked; without one, that the code may not run."""
+    def ask(self, reason: str, *, can_ask: bool) -> Permission:
+        """Return that the user must be asked; without one, that the code may not run. reason: a
+        clause."""
         if can_ask:
-            return Permission("ask", why)
-        return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
+            return Permission("ask", reason)
+        sentence = f"{reason[0].upper()}{reason[1:]}, and no one is here to approve it."
+        return Permission("deny", sentence)
 
     def verdict(self, code: str) -> Verdict:
+        """Apply the user's rules to code."""
         rules = self._info.rules
         if not rules:
             return Verdict("")
@@ -98,27 +111,33 @@ class CodeRules:
 
     def resolve_paths(self, texts: Iterable[str]) -> Paths:
         """Ask the kernel where texts lead as paths; empty if it does not answer."""
-        asked = sorted(texts)
+        sorted_texts = sorted(texts)
+        if not sorted_texts:
+            return {}
         try:
-            paths = self._kernel.resolve_paths(asked) if asked else []
+            paths = self._kernel.resolve_paths(sorted_texts)
         except KernelError:
             return {}
-        return dict(zip(asked, paths, strict=True))
+        return dict(zip(sorted_texts, paths, strict=True))
 
     def protected_file(self, code: str) -> str:
-        """Return the protected file or folder that code may change, as far as its text shows."""
+        """Return the protected file or folder that code may change, as far as its text shows; empty
+        if there is none."""
         texts = protected_candidates(code)
-        named = next(filter(is_protected, texts), "")
-        if named:
-            return named
+        for text in texts:
+            if is_protected(text):
+                return text
+
+        # A link or the working folder may lead to one.
         paths = self.resolve_paths(texts)
-        protected = (
-            text for text in texts if (path := paths.get(text)) and any(map(is_protected, path))
-        )
-        return next(protected, "")
+        for text in texts:
+            path = paths.get(text)
+            if path is not None and any(map(is_protected, path)):
+                return text
+        return ""
 
     def lock_obstacle(self) -> str:
-        """Return why code cannot run in a locked fork, as a clause."""
+        """Return why code cannot run in a locked fork, as a clause; empty if it can."""
         if self._lock_obstacle is None:
             try:
                 self._lock_obstacle = self._kernel.cannot_lock
@@ -137,7 +156,12 @@ class CodeRules:
         verdict = apply_rules(self._info.rules, code, lambda texts: {}, self._means_same)
         if call is None or verdict.action in ("deny", "ask", "allow"):
             return ()
-        return (exact_rule(call),)
+        rule = exact_rule(call)
+        try:
+            parse_rule(rule)
+        except ValueError:  # too long, or with a number that rules do not have
+            return ()
+        return (rule,)
 
 
 def apply_rules(
@@ -164,25 +188,26 @@ def apply_rules(
 
 
 def _parse(code: str) -> ast.AST | None:
-    return parse_plain_python(code) if len(code) <= _LONGEST else None
+    return parse_plain_python(code) if len(code) <= MAX_CODE_CHARS else None
 
 
 def find_calls(code: str) -> list[Call]:
     """Return the calls in code, and the functions it names, by full names without aliases."""
-    if (tree := _parse(code)) is None:
+    tree = _parse(code)
+    if tree is None:
         return []
     names = _imported_names(tree)
     nodes = list(ast.walk(tree))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    called = {id(node.func) for node in calls}
-    mentioned = (
+    call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
+    called_nodes = {id(node.func) for node in call_nodes}
+    mentioned_names = (
         _dotted_name(node, names)
         for node in nodes
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called_nodes
     )
     return [
-        *(_call(node, names) for node in calls),
-        *(Call(name, starred=True) for name in mentioned if name and name != "?"),
+        *(_call(node, names) for node in call_nodes),
+        *(Call(name, starred=True) for name in mentioned_names if name and name != "?"),
     ]
 
 
@@ -206,19 +231,31 @@ def exact_rule(call: Call) -> str:
 
 
 def _literal(value: object) -> str:
-    """A string becomes a quoted glob that matches only this string."""
+    """Return a value as a rule has it. A string becomes a quoted glob that matches only this
+    string."""
     if not isinstance(value, str):
         return repr(value)
-    glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
-    return '"' + glob.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return '"' + "".join(map(_quote_character, value)) + '"'
+
+
+def _quote_character(character: str) -> str:
+    if character in "*?[":
+        return f"[{character}]"
+    if character in '\\"':
+        return f"\\{character}"
+    if not character.isprintable():
+        return character.encode("unicode_escape").decode("ascii")
+    return character
 
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
     name = _dotted_name(node.func, names) or "?"
-    starred = any(isinstance(each, ast.Starred) for each in node.args)
-    starred |= any(each.arg is None for each in node.keywords)
+    starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+    starred |= any(keyword.arg is None for keyword in node.keywords)
     arguments = tuple(map(_value, node.args))
-    keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+    keywords = {
+        keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
+    }
     if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
@@ -227,17 +264,19 @@ def _call(node: ast.Call, names: dict[str, str]) -> Call:
 
 
 def _value(node: ast.expr) -> object:
+    """Return what an argument is, as far as the code shows; else `UNKNOWN`."""
     match node:
         case ast.Constant(value=value):
             return value
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(each) for each in elements]
+            return [_value(element) for element in elements]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
     return UNKNOWN
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
+    """Return full names by the aliases that code imports."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:

@@ -12,16 +12,25 @@ from mahtab_tui.worker.protected import MAX_PATH_CHARS, paths_changed_by_command
 MAX_CODE_CHARS = 100_000
 """Longer code is read as words."""
 
-_PASSING = frozenset(
-    "Path PurePath PosixPath str fspath join joinpath expanduser expandvars abspath realpath resolve absolute with_name with_suffix format".split()
+_PATH_FUNCTIONS = frozenset(
+    (
+        "Path PurePath PosixPath str fspath join joinpath expanduser expandvars abspath realpath"
+        " resolve absolute with_name with_suffix format"
+    ).split()
 )
 """Functions and methods that return a path made from another one."""
-_READING = frozenset(
-    "read read_text read_bytes exists lexists is_file is_dir isfile isdir islink stat lstat getsize getmtime listdir scandir iterdir glob rglob"
-    " walk print grep peek len startswith endswith load load_dotenv dotenv_values".split()
+_READING_FUNCTIONS = frozenset(
+    (
+        "read read_text read_bytes exists lexists is_file is_dir isfile isdir islink stat lstat"
+        " getsize getmtime listdir scandir iterdir glob rglob walk print grep peek len startswith"
+        " endswith load load_dotenv dotenv_values"
+    ).split()
 )
-_COMMANDS = frozenset(
-    "system popen Popen run call check_call check_output getoutput getstatusoutput create_subprocess_shell spawn".split()
+_SHELL_FUNCTIONS = frozenset(
+    (
+        "system popen Popen run call check_call check_output getoutput getstatusoutput"
+        " create_subprocess_shell spawn"
+    ).split()
 )
 """Functions whose texts are commands of a shell."""
 
@@ -32,40 +41,40 @@ def protected_candidates(code: str) -> list[str]:
     tree = parse_plain_python(code) if len(code) <= MAX_CODE_CHARS else None
     if tree is None:
         lines = code.split("\n")
+        # A line may be a magic command, or one of the shell.
         words = (word for line in lines for word in paths_changed_by_command(line.lstrip("!% ")))
         return list(dict.fromkeys(words))
-    return list(dict.fromkeys(_texts(tree)))
+    return list(dict.fromkeys(_candidate_texts(tree)))
 
 
-def _texts(tree: ast.AST) -> Iterator[str]:
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
+def _candidate_texts(tree: ast.AST) -> Iterator[str]:
+    for text, call in _texts_with_calls(tree):
+        if call is not None and _only_reads(call):
             continue
-        if isinstance(parents[node], ast.Compare):
-            continue
-        text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-        call = _receiving_call(node, parents)
-        if call is None or not _only_reads(call):
-            if len(text) <= MAX_PATH_CHARS and "\n" not in text:
-                yield text
-            if call is not None and _function_name(call) in _COMMANDS:
-                yield from paths_changed_by_command(text)
+        if len(text) <= MAX_PATH_CHARS and "\n" not in text:
+            yield text
+        if call is not None and _function_name(call) in _SHELL_FUNCTIONS:
+            yield from paths_changed_by_command(text)
 
 
-def _receiving_call(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.Call | None:
-    """Return the call that gets a text, or a path made of it: `read_text` for the texts of
-    ``(Path("a") / "b").read_text()``."""
-    child = node
-    while (parent := parents.get(child)) is not None:
+def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
+    """Yield texts that are not only compared, each with the call that gets it or a path made of it:
+    `read_text` for both texts of ``(Path("a") / "b").read_text()``."""
+    calls: dict[ast.AST, ast.Call | None] = {}
+    for parent in ast.walk(tree):  # parents come before their children
+        call = calls.get(parent)
         if isinstance(parent, ast.stmt):
-            return None
-        if isinstance(parent, ast.Call):
-            name = _function_name(parent)
-            if name not in _PASSING:
-                return parent
-        child = parent
-    return None
+            call = None
+        elif isinstance(parent, ast.Call) and _function_name(parent) not in _PATH_FUNCTIONS:
+            call = parent
+
+        for child in ast.iter_child_nodes(parent):
+            calls[child] = call
+            if isinstance(child, ast.Constant) and not isinstance(parent, ast.Compare):
+                if isinstance(child.value, str):
+                    yield child.value, call
+                elif isinstance(child.value, bytes):
+                    yield child.value.decode("latin-1"), call
 
 
 def _function_name(call: ast.Call) -> str:
@@ -78,9 +87,14 @@ def _function_name(call: ast.Call) -> str:
 def _only_reads(call: ast.Call) -> bool:
     name = _function_name(call)
     if name == "open":
-        modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
-        if isinstance(call.func, ast.Attribute):  # a method of a path
-            modes += call.args[:1]
-        values = [mode.value if isinstance(mode, ast.Constant) else None for mode in modes]
-        return all(isinstance(value, str) and mode_letter(value) == "r" for value in values)
-    return name in _READING or name.startswith("read_")
+        return _opens_for_reading(call)
+    return name in _READING_FUNCTIONS or name.startswith("read_")
+
+
+def _opens_for_reading(call: ast.Call) -> bool:
+    modes = [*call.args[1:2]]
+    modes += [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    if isinstance(call.func, ast.Attribute):  # a method of a path, or a function of a module
+        modes += call.args[:1]
+    values = [mode.value if isinstance(mode, ast.Constant) else None for mode in modes]
+    return all(isinstance(value, str) and mode_letter(value) == "r" for value in values)

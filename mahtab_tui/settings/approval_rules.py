@@ -26,21 +26,19 @@ _ARGUMENT = re.compile(
     r"""\s*(?:(?P<keyword>[^\W\d]\w*)\s*=\s*)?(?P<value>\*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+(?:\.\d+)?|True|False|None)\s*(?:,|$)""",
     re.DOTALL,
 )
-_ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
-_LONGEST = 500
-_ANY = "*"
+_RULE_IN_LIST = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
+MAX_RULE_CHARS = 500
+_ANY_MARK = "*"
 _WILDCARD = re.compile(r"[*?\[]")
 _GLOB_TOKEN = re.compile(r"\*\*+|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The beginning of an address, such as ``file:``."""
-
 
 Pattern = object
 """`_ANY_VALUE`, a glob as a str, or a literal."""
 _ANY_VALUE = object()
 UNKNOWN = object()
 """Stands for an argument whose value is not known from the code."""
-
 
 Paths = Mapping[str, ResolvedPath | None]
 """Where texts lead that are used as paths; None for those that cannot be paths. A text that is
@@ -78,22 +76,29 @@ class Rule(NamedTuple):
     arguments: tuple[Pattern, ...]
     keywords: tuple[tuple[str, Pattern], ...]
     more: bool
+    """Whether a call may have further arguments: the last pattern is ``*``."""
     text: str
+    """The rule as the user wrote it."""
 
     def matches(self, call: Call, paths: Paths) -> bool:
-        """An unknown argument matches in `deny` and `ask`, but not in `allow`. paths: those of
-        `texts_to_resolve`."""
+        """Return whether the rule is about a call. An unknown argument matches in `deny` and `ask`,
+        but not in `allow`. paths: those of `texts_to_resolve`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
         if call.starred:
             return not strict or (self.more and not self.arguments and not self.keywords)
-        named = {keyword for keyword, _ in self.keywords}
-        if len(call.arguments) < len(self.arguments) or not named.issubset(call.keywords):
+
+        keywords = {keyword for keyword, _ in self.keywords}
+        has_fewer = (
+            len(call.arguments) < len(self.arguments) or not keywords <= call.keywords.keys()
+        )
+        if has_fewer:
             return False
-        is_longer = len(call.arguments) > len(self.arguments) or not named.issuperset(call.keywords)
-        if strict and not self.more and is_longer:
+        has_more = len(call.arguments) > len(self.arguments) or not keywords >= call.keywords.keys()
+        if has_more and strict and not self.more:
             return False
+
         pairs = [
             *zip(self.arguments, call.arguments, strict=False),
             *((pattern, call.keywords[name]) for name, pattern in self.keywords),
@@ -102,6 +107,7 @@ class Rule(NamedTuple):
 
     @property
     def text_patterns(self) -> list[str]:
+        """The patterns for texts, which may be paths."""
         patterns = [*self.arguments, *(pattern for _, pattern in self.keywords)]
         return [pattern for pattern in patterns if isinstance(pattern, str)]
 
@@ -118,7 +124,7 @@ def texts_to_resolve(rules: Iterable[Rule], calls: Iterable[Call]) -> set[str]:
 
 def split_rules(text: str) -> list[str]:
     """Split at semicolons that are not within quotes."""
-    return [rule.strip() for rule in _ONE.findall(text) if rule.strip()]
+    return [rule.strip() for rule in _RULE_IN_LIST.findall(text) if rule.strip()]
 
 
 @functools.lru_cache(8)
@@ -129,21 +135,24 @@ def parse_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
 def parse_rule(text: str) -> Rule:
     """Read a rule. Raises `ValueError` with a clause that names the problem."""
     rule = f"the rule {text[:80]!r}"
-    if len(text) > _LONGEST:
-        raise ValueError(f"{rule}… is longer than {_LONGEST} characters")
-    found = _RULE.fullmatch(text)
-    if found is None:
+    if len(text) > MAX_RULE_CHARS:
+        raise ValueError(f"{rule}… is longer than {MAX_RULE_CHARS} characters")
+    match = _RULE.fullmatch(text)
+    if match is None:
         raise ValueError(f'{rule} is not like "allow: read_only" or "deny: os.system(*)"')
-    action, name, inside = found["action"], found["name"], found["arguments"]
+    action = match["action"]
+    name = match["name"]
+    arguments = match["arguments"]
     if action not in get_args(RuleAction):
         raise ValueError(f"{rule} begins with {action!r}; a rule begins with allow, ask or deny")
     if name == READ_ONLY:
-        if action != "allow" or inside is not None:
+        if action != "allow" or arguments is not None:
             raise ValueError(f"{rule} cannot be used: read_only works only as allow: read_only")
         return Rule("allow", READ_ONLY, (), (), False, text.strip())
-    if inside is None:
+    if arguments is None:
         raise ValueError(f"{rule} names no call: write {name}(*)")
-    positional, keywords = _parse_patterns(inside, rule)
+
+    positional, keywords = _parse_patterns(arguments, rule)
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = mode_letter(positional[1])
     more = bool(positional) and positional[-1] is _ANY_VALUE
@@ -157,27 +166,41 @@ def parse_rule(text: str) -> Rule:
     )
 
 
-def _parse_patterns(inside: str, rule: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
+def _parse_patterns(arguments: str, rule: str) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
+    """Read what is within the parentheses of a rule. rule: begins the error."""
     positional: list[Pattern] = []
     keywords: list[tuple[str, Pattern]] = []
-    at = 0
-    while at < len(inside.rstrip()):
-        found = _ARGUMENT.match(inside, at)
-        if found is None or (keywords and not found["keyword"] and found["value"] != _ANY):
-            wrong = inside[at : at + 40].strip()
+    offset = 0
+    while offset < len(arguments.rstrip()):
+        match = _ARGUMENT.match(arguments, offset)
+        if match is None or (keywords and not match["keyword"] and match["value"] != _ANY_MARK):
+            wrong = arguments[offset : offset + 40].strip()
             raise ValueError(
-                f"{rule} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None"
+                f"{rule} has the argument {wrong!r}, which is not *, a text in quotes, a number,"
+                " True, False or None"
             )
-        value: Pattern = _ANY_VALUE if found["value"] == _ANY else ast.literal_eval(found["value"])
-        if found["keyword"]:
-            keywords.append((found["keyword"], value))
+        value = _parse_pattern(match["value"], rule)
+        if match["keyword"]:
+            keywords.append((match["keyword"], value))
         else:
             positional.append(value)
-        at = found.end()
+        offset = match.end()
     return positional, keywords
 
 
+def _parse_pattern(text: str, rule: str) -> Pattern:
+    if text == _ANY_MARK:
+        return _ANY_VALUE
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):  # a wrong escape, or a line break within quotes
+        raise ValueError(
+            f"{rule} has the argument {text[:40]!r}, which Python cannot read"
+        ) from None
+
+
 def _matches(pattern: Pattern, value: object, paths: Paths, *, strict: bool) -> bool:
+    """strict: whether a value must surely match, and not only perhaps."""
     if pattern is _ANY_VALUE:
         return True
     if value is UNKNOWN:
@@ -192,27 +215,29 @@ def _matches(pattern: Pattern, value: object, paths: Paths, *, strict: bool) -> 
 def _allows_text(pattern: str, value: str, paths: Paths) -> bool:
     """Return whether a text matches a pattern, both as it is and as a path: links, ``..`` and ``~``
     lead nowhere that the pattern does not name."""
-    if _WILDCARD.search(pattern) is None:
-        if value != pattern:
-            return False
-    elif ".." in value.split("/"):
+    has_wildcard = _WILDCARD.search(pattern) is not None
+    if not has_wildcard and value != pattern:
+        return False
+    if has_wildcard and ".." in value.split("/"):
         return False
     scheme = _SCHEME.match(value)
     if scheme is not None and not pattern.startswith(scheme[0]):
         return False
-    if len(value) > MAX_PATH_CHARS:  # no path, but a text
+    if len(value) > MAX_PATH_CHARS:  # too long for a path
         return matches_glob(pattern, value)
 
     folder_text = _folder(pattern)
     name_pattern = pattern[len(folder_text) :]
-    if value not in paths or (folder := paths.get(folder_text)) is None:
+    folder = paths.get(folder_text)
+    if value not in paths or folder is None:
         return False
     target = paths[value]
-    if target is None:
+    if target is None:  # cannot be a path
         return matches_glob(pattern, value)
     if value == pattern and name_pattern in ("", ".", "..", "~"):
         return True
-    if value.startswith("~"):  # some functions insert the user's folder, and some do not
+    if value.startswith("~"):
+        # Some functions insert the user's folder, and some do not.
         return matches_glob(_join(folder.as_written, name_pattern), target.as_written) and (
             matches_glob(_join(folder.expanded, name_pattern), target.expanded)
         )
@@ -245,6 +270,7 @@ def _folder(pattern: str) -> str:
 
 
 def _join(folder: str, name_pattern: str) -> str:
+    """Return a pattern for names in a folder, in whose own name nothing is a wildcard."""
     return f"{glob.escape(folder.rstrip('/'))}/{name_pattern}"
 
 
@@ -252,6 +278,7 @@ def matches_glob(pattern: str, text: str) -> bool:
     """Compare like `fnmatchcase`, but only ``**`` crosses slashes. Takes linear time: it follows all
     positions in the pattern at once, as the bits of a number."""
     tokens = _GLOB_TOKEN.findall(pattern)
+    # Bit n of `positions` says whether the text so far may end before token n.
     stars = 0
     for position, token in enumerate(tokens):
         if token[0] == "*":
@@ -271,6 +298,7 @@ def matches_glob(pattern: str, text: str) -> bool:
 
 
 def _skip_stars(positions: int, stars: int) -> int:
+    """Add the positions after stars, which may stand for nothing."""
     return positions | (positions & stars) << 1
 
 

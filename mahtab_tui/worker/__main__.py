@@ -172,7 +172,8 @@ class Worker:
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
         cell = frame["cell"]
-        outcome, needs = None, ""
+        outcome: Outcome | None = None
+        needs = ""
         try:
             outcome, needs = self._run_cell(frame, refusal)
             self._send_end(cell, seal, outcome, needs, start)
@@ -185,15 +186,16 @@ class Worker:
 
     def _run_cell(self, frame: Frame, refusal: str | None) -> tuple[Outcome, str]:
         """Return how the cell ended, and why it needs more than its lock allows, if it does."""
-        cell, code = frame["cell"], frame["code"]
-        self._unsaved = True
+        cell = frame["cell"]
+        code = frame["code"]
         lock = frame.get("lock")
+        self._unsaved = True
         if lock == "guard":
             self._protected_files.guard(cell)
         if lock not in ("keep", "discard"):
             return self._executor.run(cell, code, refusal), ""
-        parts = self._executor, self.environment, self._calls
-        run = partial(own_module("locked").run_locked, *parts, cell, code)
+        run_locked = own_module("locked").run_locked
+        run = partial(run_locked, self._executor, self.environment, self._calls, cell, code)
         return self._executor.run_in_fork(cell, code, run, refusal, keep=lock == "keep")
 
     def _send_end(self, cell: int, seal: str, outcome: Outcome, needs: str, start: float) -> None:
@@ -460,12 +462,13 @@ def _restore_default_signals() -> None:
 def _move_descriptor(fd: int) -> int:
     """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
-    margin = min(40, most // 3)
-    lowest = margin + int.from_bytes(os.urandom(2), "big") % max(1, most - 2 * margin)
-    hidden = duplicate_high(fd, lowest)
+    descriptor_count = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
+    margin = min(40, descriptor_count // 3)
+    choices = max(1, descriptor_count - 2 * margin)
+    lowest = margin + int.from_bytes(os.urandom(2), "big") % choices
+    hidden_fd = duplicate_high(fd, lowest)
     os.close(fd)
-    return hidden
+    return hidden_fd
 
 
 def _die_with_parent() -> None:

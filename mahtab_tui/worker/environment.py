@@ -164,7 +164,7 @@ def _load_pdb() -> Any:
 
 
 SOURCE_LINES = 5
-"""To show where the debugger stops."""
+"""Lines to show where the debugger stops."""
 
 
 def _debugger() -> Any:
@@ -175,6 +175,7 @@ def _debugger() -> Any:
         around the one where it stops."""
 
         lists_frames = False
+        """Whether it prints all frames, each in one line."""
 
         def canonic(self, filename: str) -> str:
             return filename if filename.startswith(CELL) else str(super().canonic(filename))
@@ -206,7 +207,8 @@ def _debugger() -> Any:
             position = self.format_stack_entry(frame_lineno, "\n").partition("\n")[0]
             self.message(f"> {position}")
             first = max(1, line - SOURCE_LINES // 2)
-            for number, text in enumerate(source[first - 1 : first - 1 + SOURCE_LINES], first):
+            nearby_lines = source[first - 1 : first - 1 + SOURCE_LINES]
+            for number, text in enumerate(nearby_lines, first):
                 mark = "->" if number == line else "  "
                 self.message(f"{mark} {number:>4}  {text.rstrip()}")
 
@@ -217,8 +219,11 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 """Events after which another process writes to fd 1 and 2."""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
-_FITTED_LIBRARIES = frozenset(
-    "IPython IPython.display IPython.core.display_functions IPython.core.getipython ipywidgets tqdm.notebook".split()
+_NOTEBOOK_LIBRARIES = frozenset(
+    (
+        *("IPython", "IPython.display", "IPython.core.display_functions"),
+        *("IPython.core.getipython", "ipywidgets", "tqdm.notebook"),
+    )
 )
 """They expect a notebook; `ipython.prepare_import` fits them to this screen."""
 _LOADED = 500
@@ -370,7 +375,7 @@ class CellEnvironment:
         elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
-        elif name in _FITTED_LIBRARIES:
+        elif name in _NOTEBOOK_LIBRARIES:
             own_module("ipython").prepare_import(name)
         elif name in _STARTERS:
             own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)

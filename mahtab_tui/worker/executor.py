@@ -153,9 +153,13 @@ class Executor:
         try:
             return self._run_in_environment(cell, source)
         except BaseException as error:  # the kernel survives anything that the cell broke
-            self.depth = outer_depth
-            del self._cells[outer_depth:]
-            return failed_outcome(describe_safely(error).text)
+            return self._abandon_cells(outer_depth, error)
+
+    def _abandon_cells(self, outer_depth: int, error: BaseException) -> Outcome:
+        """Forget the cells within those of this depth, after an error outside their code."""
+        self.depth = outer_depth
+        del self._cells[outer_depth:]
+        return failed_outcome(describe_safely(error).text)
 
     def _refuse(self, refusal: str | None) -> Outcome | None:
         if refusal is None and self.depth >= MAX_DEPTH:
@@ -166,9 +170,18 @@ class Executor:
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
     ) -> tuple[Outcome, str]:
         """Run one cell in a fork by `run`; also returns why it needs more. keep: copy its
-        results into the namespace."""
+        results into the namespace. Never raises."""
         if refused := self._refuse(refusal):
             return refused, ""
+        outer_depth = self.depth
+        try:
+            return self._run_in_fork(cell, source, run, keep=keep)
+        except BaseException as error:  # the system, or an object of the user's
+            return self._abandon_cells(outer_depth, error), ""
+
+    def _run_in_fork(
+        self, cell: int, source: str, run: Callable[[], Report], *, keep: bool
+    ) -> tuple[Outcome, str]:
         self._begin()
         try:
             with self._interrupts.allowed(cell):
@@ -176,25 +189,30 @@ class Executor:
         except KeyboardInterrupt:
             pieces = [("traceback", "KeyboardInterrupt\n")]
             return Outcome("interrupted", pieces, self._end(), []), ""
+
         if keep and not report.needs:
             report = report._replace(needs=self._replaced_name(report))
-        outcome = report.outcome
         if report.needs:
             note = f"stopped: {report.needs}; nothing was kept\n"
         else:
             note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
         if keep and not report.needs:
-            if self.undo is not None and self.depth == 1:
-                self.undo.begin(cell)
-            cache_source(source, cell_filename(cell))
-            self._history.add_source(cell, source)
-            self.namespace.update(report.values)
-            self._fork_names.update(report.values)
-            self._fork_names.difference_update(report.deleted)
-            for name in report.deleted:
-                self.namespace.pop(name, None)
-        pieces = [*outcome.pieces, *([("stdout", note)] if note else [])]
-        return outcome._replace(pieces=pieces, changes=self._end()), report.needs
+            self._keep_results(cell, source, report)
+        pieces = list(report.outcome.pieces)
+        if note:
+            pieces.append(("stdout", note))
+        return report.outcome._replace(pieces=pieces, changes=self._end()), report.needs
+
+    def _keep_results(self, cell: int, source: str, report: Report) -> None:
+        if self.undo is not None and self.depth == 1:
+            self.undo.begin(cell)
+        cache_source(source, cell_filename(cell))
+        self._history.add_source(cell, source)
+        self.namespace.update(report.values)
+        self._fork_names.update(report.values)
+        self._fork_names.difference_update(report.deleted)
+        for name in report.deleted:
+            self.namespace.pop(name, None)
 
     def _replaced_name(self, report: Report) -> str:
         """Return what read-only code would do to a name of the user's, as a clause; empty if it only
@@ -298,7 +316,7 @@ class Executor:
         if "matplotlib.pyplot" in sys.modules and own_module("displays").is_below_figure(value):
             text = ""
         elif type(value) in _PLAIN and text_form(value) is None:
-            text = own_module("pretty").pretty_repr(value) + "\n"
+            text = _pretty_repr(value) + "\n"
         else:
             displays = own_module("displays")
             shown = displays.make_display(value)
@@ -350,8 +368,16 @@ class Executor:
         return merge_changes(changes)
 
 
+def _pretty_repr(value: Any) -> str:
+    try:
+        pretty = own_module("pretty")
+    except (ImportError, OSError):  # the cell has used up the descriptors that reading it needs
+        return repr(value)
+    return str(pretty.pretty_repr(value))
+
+
 def failed_outcome(message: str) -> Outcome:
-    """message: text in place of a traceback, with a line end."""
+    """Return an outcome without a traceback. message: takes its place, and ends with a newline."""
     return Outcome("error", [("traceback", message)], [], [])
 
 

@@ -9,7 +9,9 @@ from .frames import Frame
 
 
 class JobQueue:
-    """A job stays in the queue until `finish`, so that none is lost if a signal handler of the user's
+    """Jobs in the order in which they arrive. Any thread may add one; one thread takes them.
+
+    A job stays in the queue until `finish`, so that none is lost if a signal handler of the user's
     raises while the thread waits or wakes up."""
 
     def __init__(self) -> None:
@@ -29,7 +31,9 @@ class JobQueue:
         return self._jobs[0]
 
     def finish(self) -> None:
+        """Remove the job that `get` returned."""
         self._jobs.popleft()
 
     def empty(self) -> bool:
+        """Return whether no job waits."""
         return not self._jobs

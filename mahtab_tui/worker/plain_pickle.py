@@ -27,9 +27,10 @@ _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]
 """Names of pandas' own column types."""
 
 UNCOUNTED_BYTES = 2 * 2**20
-"""Data that is no longer is loaded without counting its objects."""
+"""Data of up to this size is loaded without counting its operations."""
 MAX_OPERATIONS = 3_000_000
-"""Each makes at most one object, some of whose bytes in memory are a hundred times as many."""
+"""Operations of a pickle. Each makes at most one object, which may take a hundred times as many bytes
+in memory as in the pickle."""
 
 Encode = Callable[[Any], Optional[tuple]]  # type: ignore[type-arg]
 
@@ -52,7 +53,8 @@ def load(data: bytes) -> Any:
     many parts."""
     if len(data) > UNCOUNTED_BYTES:
         operations = late_import("pickletools").genops(data)
-        if next(itertools.islice(operations, MAX_OPERATIONS, None), None) is not None:
+        first_surplus = next(itertools.islice(operations, MAX_OPERATIONS, None), None)
+        if first_surplus is not None:
             raise pickle.UnpicklingError(f"more than {MAX_OPERATIONS:,} objects")
     return _Unpickler(io.BytesIO(data)).load()
 

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from .executor import CellAttribution
 
 MAX_PATH_CHARS = 4096
-"""The system opens no longer path."""
+"""The system does not open longer paths."""
 
-_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
-_PARTS = frozenset(
+_PROTECTED_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
+_PROTECTED_SUBFOLDERS = frozenset(
     (
         *((".git", "hooks"), (".git", "config"), (".config", "fish"), (".config", "git")),
         *((".config", "autostart"), (".config", "systemd")),
     )
 )
-"""Two parts of a path that follow each other."""
-_FILES = frozenset(
+"""Pairs of parts of a path that follow each other."""
+_PROTECTED_FILES = frozenset(
     (
         *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
         *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
@@ -35,10 +35,24 @@ _FILES = frozenset(
 )
 """Names in lower case, because some file systems ignore case."""
 
-_WORD_ENDS = re.compile(r"""[\s'"`;&|<>()=]+""")
-_SHELL_ONLY = re.compile(r"[;&|<>`\n]|\$\(")
+_WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
+_SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
 """Signs with which a command can do more than its first word says."""
 _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
+
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ONE_PATH_EVENTS = frozenset(
+    (
+        *("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.chown"),
+        *("os.setxattr", "os.utime", "sqlite3.connect"),
+    )
+)
+_TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
+_COMMAND_EVENTS = frozenset(
+    ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "mahtab_tui.terminal")
+)
+EVENTS = frozenset(("open", *_ONE_PATH_EVENTS, *_TWO_PATHS_EVENTS, *_COMMAND_EVENTS))
+"""The audit events for `ProtectedFiles.check`."""
 
 
 class ResolvedPath(NamedTuple):
@@ -66,16 +80,18 @@ def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
 
 
 def is_protected(path: str) -> bool:
-    """Return whether a path, as written or resolved, is one of a protected file or folder."""
+    """Return whether a path, as written or resolved, is that of a protected file or folder, or is
+    inside such a folder."""
     parts = [part for part in path.lower().split("/") if part not in ("", ".")]
     return (
-        not _FOLDERS.isdisjoint(parts)
-        or not _PARTS.isdisjoint(zip(parts, parts[1:]))
-        or (bool(parts) and parts[-1] in _FILES)
+        not _PROTECTED_FOLDERS.isdisjoint(parts)
+        or not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:]))
+        or (bool(parts) and parts[-1] in _PROTECTED_FILES)
     )
 
 
 def leads_to_protected(text: str) -> bool:
+    """Return whether a text is the path of a protected file, or a link leads from it to one."""
     if is_protected(text):
         return True
     resolved = resolve_path(text)
@@ -84,22 +100,11 @@ def leads_to_protected(text: str) -> bool:
 
 def paths_changed_by_command(command: str) -> Iterator[str]:
     """Yield the words of a shell command that may name a file that it changes."""
-    words = [word for word in _WORD_ENDS.split(command) if word]
-    only_reads = words[:1] and os.path.basename(words[0]) in _READING_COMMANDS
-    if only_reads and not _SHELL_ONLY.search(command):
+    words = [word for word in _WORD_SEPARATORS.split(command) if word]
+    only_reads = bool(words) and os.path.basename(words[0]) in _READING_COMMANDS
+    if only_reads and not _SHELL_OPERATORS.search(command):
         return
     yield from words
-
-
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_ONE_PATH = frozenset(
-    "os.remove os.rmdir os.mkdir os.truncate os.chmod os.chown os.setxattr os.utime sqlite3.connect".split()
-)
-_TWO_PATHS = frozenset("os.rename os.link os.symlink".split())
-_COMMANDS = frozenset(
-    "os.system subprocess.Popen os.exec os.posix_spawn mahtab_tui.terminal".split()
-)
-EVENTS = frozenset(("open", *_ONE_PATH, *_TWO_PATHS, *_COMMANDS))
 
 
 class ProtectedFiles:
@@ -108,42 +113,51 @@ class ProtectedFiles:
 
     def __init__(self, attribution: CellAttribution) -> None:
         self._attribution = attribution
-        self._cells: set[int] = set()
+        self._guarded_cells: set[int] = set()
 
     def guard(self, cell: int) -> None:
-        self._cells.add(cell)
+        """Refuse changes by a cell from now on."""
+        self._guarded_cells.add(cell)
 
     def check(self, event: str, args: tuple[Any, ...]) -> None:
         """Handle an audit event. Raises `PermissionError`, which ends the operation."""
-        if not self._cells or self._attribution.caller_cell() not in self._cells:
+        if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
             return
         for path in _changed_paths(event, args):
             if leads_to_protected(path):
                 raise PermissionError(
-                    f"{path} is protected: only code that the user has approved by hand may change it."
-                    " Write its path as plain text in the code, and the user will be asked"
+                    f"{path} is protected: only code that the user has approved by hand may change"
+                    " it. Write its path as plain text in the code, and the user will be asked"
                 )
 
 
 def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the paths that an operation may change."""
     if event == "open":
         path, mode, flags = args
-        writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
-        if writes and type(path) is not int:
+        if type(path) is not int and _is_opened_for_writing(mode, flags):
             yield to_text(path)
-    elif event in _COMMANDS:
+        return
+    if event in _COMMAND_EVENTS:
         # The first argument of `subprocess.Popen` and others is the program itself.
         command = args[1] if len(args) > 1 else args[0]
-        is_list = isinstance(command, (list, tuple))
-        yield from paths_changed_by_command(
-            " ".join(map(to_text, command)) if is_list else to_text(command)
-        )
-    else:
-        paths = args[:2] if event in _TWO_PATHS else args[:1]
-        for path in paths:
-            if type(path) is int:
-                continue
-            yield to_text(path)
-            # Whoever replaces or moves a whole repository replaces its hooks.
-            if event in _TWO_PATHS and os.path.basename(to_text(path).rstrip("/")) == ".git":
-                yield f"{to_text(path)}/hooks"
+        words = command if isinstance(command, (list, tuple)) else [command]
+        yield from paths_changed_by_command(" ".join(map(to_text, words)))
+        return
+
+    has_two_paths = event in _TWO_PATHS_EVENTS
+    for path in args[:2] if has_two_paths else args[:1]:
+        if type(path) is int:  # a descriptor
+            continue
+        text = to_text(path)
+        yield text
+        # Whoever replaces or moves a whole repository replaces its hooks.
+        if has_two_paths and os.path.basename(text.rstrip("/")) == ".git":
+            yield f"{text}/hooks"
+
+
+def _is_opened_for_writing(mode: Any, flags: int) -> bool:
+    """mode: as for `open`; None from `os.open`."""
+    if type(mode) is str:
+        return any(letter in mode for letter in "wax+")
+    return bool(flags & _WRITE_FLAGS)

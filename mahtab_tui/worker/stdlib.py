@@ -112,7 +112,8 @@ _import = builtins.__import__
 def _import_bound(
     name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
 ) -> ModuleType:
-    """Import for our modules, which get a library as it was when the first of them used it."""
+    """Import for our modules, which get a library as it was when the first of them used it. The
+    parameters are those of `__import__`."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
     module = _import(name, names, local_names, wanted or (), level)
@@ -139,9 +140,9 @@ def late_import(name: str) -> ModuleType:
 def own_module(name: str) -> Any:
     """Return a module of the worker, also if code has removed it from `sys.modules`."""
     full_name = _OURS + name
-    known = _own_modules.get(full_name)
-    if known is not None:
-        return known
+    own = _own_modules.get(full_name)
+    if own is not None:
+        return own
     # A second copy of a module would have other classes and constants than the first.
     for loaded_name, loaded in _own_modules.items():
         sys.modules.setdefault(loaded_name, loaded)
@@ -151,6 +152,7 @@ def own_module(name: str) -> Any:
 
 
 def _note_own_modules() -> None:
+    """Remember our modules that are loaded completely."""
     for name, module in list(sys.modules.items()):
         if f"{name}.".startswith(_OURS) and not _is_loading(module):
             _own_modules[name] = module

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 WIDTH = 60
 
+LARGE_BYTES = 100_000
+"""Sizes from here on are worth telling."""
+MAX_COLUMNS = 200
+"""Columns of a table whose names are compared, and whose sizes are added."""
+NAMED_COLUMNS = 3
+"""Names to show of columns that came or went."""
+
 PLAIN = Classes(
     *(bool, int, float, complex, str, bytes, bytearray, type(None)),
     *(list, tuple, set, frozenset, dict),
@@ -290,9 +297,6 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
     }
 
 
-LARGE_BYTES = 100_000
-
-
 def _large_size(value: Any) -> int:
     """Return the bytes of an array, a table or a text, without running code of the user's classes; 0
     for small and other objects."""
@@ -304,6 +308,7 @@ def _large_size(value: Any) -> int:
 
 
 def _stored_bytes(value: Any) -> int:
+    """Return the bytes of a value of a known type; 0 for other types. May raise anything."""
     cls = type(value)
     if cls in _TEXTS:
         return sys.getsizeof(value)
@@ -311,7 +316,9 @@ def _stored_bytes(value: Any) -> int:
         return int(value.nbytes)
     if cls is get_if_loaded("pandas", "DataFrame") and all(map(is_own_index, value.axes)):
         width = len(value.columns)
-        columns = [value.iloc[:, at] for at in range(width)] if width <= MAX_COLUMNS else []
+        if width > MAX_COLUMNS:
+            return 0
+        columns = [value.iloc[:, position] for position in range(width)]
         return sum(int(column._values.nbytes) for column in columns if is_own_column(column))
     if cls is get_if_loaded("pandas", "Series") and is_own_column(value):
         return int(value._values.nbytes)
@@ -389,9 +396,8 @@ class NamespaceTracker:
                 continue
             variable = describe_variable(name, self._namespace.get(name))
             columns = "" if old is None else _describe_columns(old[4], seen[4])
-            result.append(
-                {"name": name, "change": change, "variable": variable, "columns": columns}
-            )
+            row = {"name": name, "change": change, "variable": variable, "columns": columns}
+            result.append(row)
         return result
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -421,13 +427,8 @@ class NamespaceTracker:
         }
 
 
-MAX_COLUMNS = 200
-"""Columns of a table whose names are compared."""
-NAMED_COLUMNS = 3
-
-
 def _column_names(value: Any) -> tuple[str, ...]:
-    """Return the names of a table's columns; empty for other objects, and if they are many."""
+    """Return the names of a table's columns; empty for other objects, and for too many columns."""
     try:
         if type(value) is get_if_loaded("pandas", "DataFrame"):
             labels = value.columns
@@ -446,15 +447,19 @@ def _describe_columns(before: tuple[str, ...], now: tuple[str, ...]) -> str:
     """Describe the columns that came or went: ``+ column `z`, − columns `a`, `b` ``."""
     if not before or not now:
         return ""
-    parts = []
-    for sign, ones, others in (("+", now, before), ("−", before, now)):
-        names = [name for name in ones if name not in others]
-        if names:
-            word = "column" if len(names) == 1 else "columns"
-            quoted = ", ".join(f"`{one_line(name, 30)}`" for name in names[:NAMED_COLUMNS])
-            more = len(names) - NAMED_COLUMNS
-            parts.append(f"{sign} {word} {quoted}{f' and {more} more' if more > 0 else ''}")
+    added = [name for name in now if name not in before]
+    removed = [name for name in before if name not in now]
+    parts = [
+        f"{sign} {_name_columns(names)}" for sign, names in (("+", added), ("−", removed)) if names
+    ]
     return ", ".join(parts)
+
+
+def _name_columns(names: list[str]) -> str:
+    word = "column" if len(names) == 1 else "columns"
+    text = f"{word} " + ", ".join(f"`{one_line(name, 30)}`" for name in names[:NAMED_COLUMNS])
+    unnamed_count = len(names) - NAMED_COLUMNS
+    return f"{text} and {unnamed_count} more" if unnamed_count > 0 else text
 
 
 def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:

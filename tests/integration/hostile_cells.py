@@ -14,12 +14,12 @@ _FORGE = (
     "import struct\n"
     "for fd in range(500, 510):\n"
     "    try:\n"
-    "        left = memoryview(struct.pack('!QQ', len(text), len(data)) + text + data)\n"
-    "        while left: left = left[os.write(fd, left):]\n"
+    "        unsent = memoryview(struct.pack('!QQ', len(text), len(data)) + text + data)\n"
+    "        while unsent: unsent = unsent[os.write(fd, unsent):]\n"
     "    except OSError: pass"
 )
 _DONE = (
-    "{'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'modules': [], 'deleted': [], 'apart': [], 'settings': [],"
+    "{'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'modules': [], 'deleted': [], 'lost': [], 'settings': [],"
     " 'values': [[%r, 'data', [0, %d]]]}"
 )
 
@@ -220,7 +220,7 @@ _CELLS = {
     "results that run code": "class E:\n    def __reduce__(self): return open, (P, 'w')\nresult = E()",
     "results that are forged": "import struct\n"
     "text = json.dumps({'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'values': [['x', 'data', [0, 4]]],"
-    " 'modules': ['antigravity'], 'deleted': [], 'apart': []}).encode()\n"
+    " 'modules': ['antigravity'], 'deleted': [], 'lost': []}).encode()\n"
     "for fd in range(3, 2000):\n    try: os.write(fd, struct.pack('!QQ', len(text), 4) + text + b'junk')\n    except OSError: pass",
     "a forged name of Python": f"text, data = json.dumps({_DONE % ('__builtins__', 4)}).encode(), b'K\\x01..'\n{_FORGE}",
     "a forged text of many lists": f"text, data = b'[' + b'[],' * 5_000_000 + b'[]]', b''\n{_FORGE}",

@@ -229,6 +229,19 @@ def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None
         assert "ran apart" not in cells.run(code, "keep").output
 
 
+def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: Cells) -> None:
+    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    cells.run("import os, resource; limits = resource.getrlimit(resource.RLIMIT_NOFILE)")
+    cells.run("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')")
+    for _ in range(3):
+        assert "the working folder is missing" in cells.run("1 + 1", "keep").needs
+    cells.run(f"os.chdir('/')\n{few}")
+    for _ in range(3):
+        cells.run("1 + 1", "keep")
+    cells.run("resource.setrlimit(resource.RLIMIT_NOFILE, limits)")
+    assert cells.run("1 + 1", "keep").output == "2\n"
+
+
 def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None:
     Path("lines").write_text("one\ntwo\n" + "x" * 20_000)
     cells.run(

@@ -29,6 +29,9 @@ WRONG = {
     "allow: grep": r"write grep\(\*\)",
     "allow: grep(x)": "the argument 'x'",
     "allow: grep(*": "is not like",
+    'allow: grep("\\x")': "which Python cannot read",
+    "allow: grep('a\nb')": "which Python cannot read",
+    "allow: grep(007)": "which Python cannot read",
     "allow: grep('a' 'b')": "the argument",
     "allow: " + "a" * 600: "longer than 500",
 }
@@ -242,6 +245,7 @@ def test_a_hostile_text_is_compared_in_linear_time() -> None:
         ("os.remove('x')", 'allow: os.remove("x")'),
         ("open('x', 'w')", 'allow: open("x", "w")'),
         ("f(-1, None)", "allow: f(-1, None)"),
+        ("f('a\\r\\x1b\\\\')", 'allow: f("a\\r\\x1b\\\\")'),
         ("subprocess.run(['ls'])", ""),
         ("subprocess.run(command)", ""),
         ("df.head().to_csv('x')", ""),

@@ -96,3 +96,5 @@ def test_texts_of_long_code_are_found_in_linear_time() -> None:
     nested = "f(" * 90 + "'AGENTS.md'" + ")" * 90
     assert "AGENTS.md" in protected_candidates(nested)
     assert "AGENTS.md" in protected_candidates("x = 1\n" * 50_000 + "open('AGENTS.md', 'w')")
+    sums = "x = " + "+".join(["'a'"] * 900) + "\n"
+    assert protected_candidates(sums * 25) == ["a"]

@@ -169,10 +169,10 @@ FINISH_TIMEOUT = 1.0
 MAX_FINISH_TIMEOUT = 10.0
 
 _POLL_INTERVAL = 0.2
-_BANNER = 2**20
-_BANNER_LINES = 3
-_ERROR_CHARS = 4_000
-_REASON_CHARS = 300
+_MAX_BANNER_BYTES = 2**20
+_MAX_BANNER_LINES = 3
+_MAX_ERROR_CHARS = 4_000
+_MAX_REASON_CHARS = 300
 _ENDED_GRACE_S = 2.0
 """Seconds without an answer after the command has ended; what it started may hold its output
 open."""
@@ -199,7 +199,7 @@ class Transport:
         self._label = address.label
         self._given_up = given_up or threading.Event()
         self._errors = ""
-        self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
+        self._banner: deque[str] = deque(maxlen=_MAX_BANNER_LINES)
         """What was printed before Python answered, by a shell or a wrapper."""
         self.buffered = b""
         try:
@@ -238,7 +238,7 @@ class Transport:
             data = os.read(self.stderr, LINK_PIECE)
         except BlockingIOError:
             return True
-        self._errors = (self._errors + data.decode(errors="replace"))[-_ERROR_CHARS:]
+        self._errors = (self._errors + data.decode(errors="replace"))[-_MAX_ERROR_CHARS:]
         return bool(data)
 
     @property
@@ -301,13 +301,13 @@ class Transport:
                 return line.decode(errors="replace").split()[1:]
             if text := line.decode(errors="replace").strip():
                 self._banner.append(text)
-            if read > _BANNER:
+            if read > _MAX_BANNER_BYTES:
                 raise KernelError(f"{self._label} prints something, but does not run Python.")
 
     def _line(self, deadline: float) -> bytes:
         while b"\n" not in self.buffered:
             data = self._read(deadline)
-            if len(self.buffered) > _BANNER:
+            if len(self.buffered) > _MAX_BANNER_BYTES:
                 raise KernelError(self._failure())
             self.buffered += data
         line, _, self.buffered = self.buffered.partition(b"\n")
@@ -331,10 +331,10 @@ class Transport:
 
     @property
     def _reason(self) -> str:
-        """What the command said last: its error, or else what it printed."""
+        """What the command printed last: its errors, or else its output."""
         unfinished_line = self.buffered.decode(errors="replace").strip()
         printed = "; ".join([*self._banner, *filter(None, [unfinished_line])])
-        return self.errors[:_REASON_CHARS] or printed[-_REASON_CHARS:].rstrip(".")
+        return self.errors[:_MAX_REASON_CHARS] or printed[-_MAX_REASON_CHARS:].rstrip(".")
 
     def _write_line(self, message: Mapping[str, Any], deadline: float) -> None:
         self._write(json.dumps(message).encode() + b"\n", deadline)
@@ -357,15 +357,15 @@ class Transport:
         while True:
             if self._given_up.is_set():
                 raise KernelError(f"{self._label} was not waited for.")
-            left = deadline - time.monotonic()
-            if left <= 0 and self._questions.waits:
-                left = 1.0
-            if left <= 0:
-                why = f" ({self._reason})" if self._reason else ""
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 and self._questions.waits:
+                remaining_s = 1.0
+            if remaining_s <= 0:
+                reason = f" ({self._reason})" if self._reason else ""
                 raise KernelError(
-                    f"{self._label} has not answered for {CONNECT_TIMEOUT:.0f} s{why}."
+                    f"{self._label} has not answered for {CONNECT_TIMEOUT:.0f} s{reason}."
                 )
-            ready = dict(poll.poll(min(left, _POLL_INTERVAL) * 1000))
+            ready = dict(poll.poll(min(remaining_s, _POLL_INTERVAL) * 1000))
             if self.stderr in ready and not self.read_stderr():
                 poll.unregister(self.stderr)
             if descriptor in ready:

@@ -252,8 +252,8 @@ def empty_ruleset() -> int:
 
 
 def allow_reading(rules: int, path: str, *, only_names: bool = False) -> None:
-    """Allow reading a file, or everything in a folder, if there is one, in a ruleset. only_names:
-    list the folder and those in it, but read no file."""
+    """Allow reading a file, or everything in a folder, in a ruleset. Do nothing if there is neither.
+    only_names: allow listing the folder and those in it, but not reading files."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -303,6 +303,7 @@ def machine() -> str | None:
 
 
 def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
+    """Return a filter that refuses all calls but these, and these if their checks do not hold."""
     code = _checked_calls(architecture, allowed, _ERRNO | errno.EPERM)
     # A filter cannot see the arguments of `clone3`. Without it, the C library creates threads with
     # `clone`.
@@ -324,6 +325,8 @@ def reporting_program(architecture: str, calls: Sequence[AllowedCall]) -> bytes:
 def _checked_calls(
     architecture: str, calls: Sequence[AllowedCall], refusal: int
 ) -> list[_Instruction]:
+    """Return code that allows these calls if their checks hold, and else returns `refusal` for them.
+    After it, other calls follow."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
@@ -346,7 +349,7 @@ def _compiled(code: Sequence[_Instruction]) -> bytes:
 
 @contextlib.contextmanager
 def filter_header(compiled: bytes) -> Iterator[ctypes.Array[ctypes.c_char]]:
-    """Give the structure that describes a filter to the kernel."""
+    """Yield the structure that describes a filter to the system, which must not outlive it."""
     array = _buffer(compiled)
     yield _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
 
@@ -421,10 +424,15 @@ def limit_resources(text_bytes: int) -> None:
 
 
 def set_limits(limits: Mapping[int, int]) -> None:
-    for which, most in limits.items():
-        present = [each for each in resource.getrlimit(which) if each != resource.RLIM_INFINITY]
-        value = min([most, *present])
-        resource.setrlimit(which, (value, value))
+    """Limit resources, but never to more than they are limited now."""
+    for limited_resource, maximum in limits.items():
+        present_limits = [
+            limit
+            for limit in resource.getrlimit(limited_resource)
+            if limit != resource.RLIM_INFINITY
+        ]
+        limit = min([maximum, *present_limits])
+        resource.setrlimit(limited_resource, (limit, limit))
 
 
 def _threads_of_user() -> int:

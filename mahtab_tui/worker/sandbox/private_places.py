@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-_OF_HOME = (
+_PRIVATE_IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".mahtab", ".password-store"),
     *(".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc"),
     *(".config/gcloud", ".config/gh", ".config/op", ".local/share/keyrings", "Library/Keychains"),
@@ -18,7 +18,7 @@ _OF_HOME = (
     *("Library/Application Support/Firefox", "Library/Application Support/Google/Chrome"),
     "Library/Safari",
 )
-_OF_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc/shadow", "/etc/ssh")
+_PRIVATE_IN_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc/shadow", "/etc/ssh")
 _USERS_FOLDERS = ("/home", "/Users", "/root")
 """In them, only the user's own folder is read."""
 _HARMLESS_ENV_ENDINGS = (".example", ".sample", ".template", ".dist")
@@ -40,7 +40,7 @@ class ReadablePaths(NamedTuple):
 
 
 def is_env_file(path: str) -> bool:
-    """Return whether a path is one of a file with variables of the environment."""
+    """Return whether a path is that of a file with variables of the environment."""
     name = os.path.basename(path)
     is_env = name == ".env" or name.startswith(".env.")
     return is_env and not name.endswith(_HARMLESS_ENV_ENDINGS)
@@ -50,31 +50,33 @@ def readable_paths(project: str, others: Iterable[str] = ()) -> ReadablePaths:
     """Return what may be read of the project's folder and of other files and folders, without the
     private places in them. Files of the environment are looked for in the project only."""
     home = os.path.realpath(os.path.expanduser("~"))
-    places = {os.path.realpath(os.path.join(home, name)) for name in _OF_HOME}
-    places |= {*_OF_SYSTEM}
+    private = {os.path.realpath(os.path.join(home, name)) for name in _PRIVATE_IN_HOME}
+    private.update(_PRIVATE_IN_SYSTEM)
     result = ReadablePaths([], [])
     project = os.path.realpath(project)
     with suppress(OSError):
-        _add_readable(result, project, home, places, has_env_files=True)
+        _add_readable(result, project, home, private, has_env_files=True)
     for path in map(os.path.realpath, dict.fromkeys(others)):
         if result.contains(path):
             continue
         with suppress(OSError):
             has_env_files = _is_inside(project, path)
-            _add_readable(result, path, home, places, has_env_files=has_env_files)
+            _add_readable(result, path, home, private, has_env_files=has_env_files)
     return result
 
 
 def _add_readable(
-    result: ReadablePaths, path: str, home: str, places: set[str], *, has_env_files: bool = False
+    result: ReadablePaths, path: str, home: str, private: set[str], *, has_env_files: bool = False
 ) -> None:
-    if is_env_file(path) or any(_is_inside(path, place) for place in places):
+    """Add a resolved path, or what of it may be read. private: places that may not.
+    has_env_files: whether to look for files of the environment."""
+    if is_env_file(path) or any(_is_inside(path, place) for place in private):
         return
     if path in _USERS_FOLDERS and not _is_inside(home, path):
         return
-    if any(_is_inside(place, path) for place in (home, *places)):
+    if any(_is_inside(place, path) for place in (home, *private)):
         for entry in _visible_entries(path, home):
-            _add_readable(result, entry, home, places, has_env_files=has_env_files)
+            _add_readable(result, entry, home, private, has_env_files=has_env_files)
         return
 
     env_folders = list(_folders_with_env_files(path)) if has_env_files else []
@@ -86,7 +88,8 @@ def _add_readable(
 
 
 def _add_entries(result: ReadablePaths, folder: str, env_folders: frozenset[str]) -> None:
-    """Allow the entries of a folder one by one, in which there are files of the environment."""
+    """Add the entries of a folder one by one, because there are files of the environment in it.
+    env_folders: the folder, and those in it, for which this is so."""
     for entry in sorted(os.listdir(folder))[:MAX_ENTRIES]:
         path = os.path.join(folder, entry)
         if path in env_folders:
@@ -102,10 +105,10 @@ def _folders_with_env_files(project: str) -> Iterator[str]:
         return
     with os.scandir(project) as entries:
         folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    with_env = [folder for folder in folders[:MAX_ENTRIES] if _has_env_file(folder)]
-    if with_env or _has_env_file(project):
+    env_folders = [folder for folder in folders[:MAX_ENTRIES] if _has_env_file(folder)]
+    if env_folders or _has_env_file(project):
         yield project
-        yield from with_env
+        yield from env_folders
 
 
 def _has_env_file(folder: str) -> bool:
@@ -127,8 +130,8 @@ def _visible_entries(folder: str, home: str) -> Iterator[str]:
         if target == path:
             yield path
         elif _is_inside(target, folder):
-            inner = os.path.relpath(target, folder).split(os.sep)
-            if not any(part.startswith(".") for part in inner):
+            inner_parts = os.path.relpath(target, folder).split(os.sep)
+            if not any(part.startswith(".") for part in inner_parts):
                 yield target
 
 

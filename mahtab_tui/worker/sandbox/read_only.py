@@ -19,31 +19,50 @@ from . import confinement, refusals
 from .confinement import ATTEMPTS, READING, LockdownError
 from .private_places import ReadablePaths
 
-_SYSTEM = (
-    "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
-    " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
-).split()
-_OF_USER = (
+_SYSTEM_PATHS = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/opt", "/var/cache/fontconfig"),
+    *("/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/fonts", "/etc/mime.types"),
+    *("/etc/os-release", "/etc/ssl", "/sys/devices/system"),
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
+    *("/dev/null", "/dev/zero", "/dev/urandom"),
+)
+_USER_PATHS = (
     "~/.config/matplotlib",
     "~/.cache/matplotlib",
     "~/.cache/fontconfig",
     "~/.fonts",
     "~/.local/share/fonts",
 )
-_MEMORY = 4 * 2**30
-_CPU_SECONDS = 600
-_MAP_PRIVATE, _MAP_FIXED = 2, 0x10
+_MAX_NEW_MEMORY_BYTES = 4 * 2**30
+_MAX_CPU_SECONDS = 600
+_MAP_PRIVATE = 2
+_MAP_FIXED = 0x10
+
+_ATTEMPTS: dict[str, Callable[[], Any]] = {
+    "files can be made": lambda: os.open("/dev/shm/none", os.O_WRONLY | os.O_CREAT),
+    **{
+        possibility: ATTEMPTS[possibility]
+        for possibility in (
+            "a folder can be made",
+            "the internet can be reached",
+            "programs can be started",
+            "processes can be signalled",
+            "priorities can be changed",
+        )
+    },
+}
+"""What a locked fork must not be able to do, and how to try it."""
 
 
 def missing() -> str:
-    return (
-        confinement.missing_support()
-        if sys.platform == "linux"
-        else "only Linux can lock a process"
-    )
+    """Return why this system cannot lock a process, as a clause; empty if it can."""
+    if sys.platform != "linux":
+        return "only Linux can lock a process"
+    return confinement.missing_support()
 
 
 def library_folders() -> list[str]:
+    """Return the folders and files that every locked fork may read."""
     paths = sysconfig.get_paths()
     return [
         OUR_FOLDER,
@@ -52,8 +71,8 @@ def library_folders() -> list[str]:
         *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         *site.getsitepackages(),
         site.getusersitepackages(),
-        *_SYSTEM,
-        *map(os.path.expanduser, _OF_USER),
+        *_SYSTEM_PATHS,
+        *map(os.path.expanduser, _USER_PATHS),
     ]
 
 
@@ -73,11 +92,14 @@ def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int]
     reporting_filter = confinement.reporting_program(machine, reporting)
     strict_filter = confinement.filter_program(machine, READING)
     lenient_filter = confinement.filter_program(machine, others)
+
     _separate_shared_memory()
     _block_descriptors((*keep, rules), readable)
-    _limit()
+    _limit_resources()
     confinement.forbid_new_privileges()
     confinement.take_files(rules)
+
+    # The listener must be handed over before the second filter, after which no file can be sent.
     try:
         listener = refusals.install_reporting_filter(reporting_filter)
     except OSError:  # another program already listens, or the kernel is too old
@@ -94,16 +116,18 @@ def _block_descriptors(keep: Sequence[int], readable: ReadablePaths) -> None:
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
-        if fd not in (*keep, nothing):
-            with suppress(OSError):  # the descriptor of the listing itself
-                os.fstat(fd)
-                if not _reopen_for_reading(fd, readable):
-                    os.dup2(nothing, fd, inheritable=False)
+        if fd in (*keep, nothing):
+            continue
+        with suppress(OSError):  # the descriptor of the listing itself
+            os.fstat(fd)
+            if not _reopen_for_reading(fd, readable):
+                os.dup2(nothing, fd, inheritable=False)
     os.close(nothing)
 
 
 def _reopen_for_reading(fd: int, readable: ReadablePaths) -> bool:
-    """Replace a descriptor by one that can only read the same file, with its own position."""
+    """Replace a descriptor by one that can only read the same file, with its own position. Return
+    whether this was possible."""
     link = f"/proc/self/fd/{fd}"
     if not stat.S_ISREG(os.fstat(fd).st_mode) or not readable.contains(os.readlink(link)):
         return False
@@ -140,9 +164,8 @@ def _shared_mappings() -> list[_Mapping]:
         if rights[3] != "s":
             continue
         start, end = (int(number, 16) for number in span.split("-"))
-        mappings.append(
-            _Mapping(start, end - start, int(offset, 16), int(inode), path[0] if path else "")
-        )
+        file = path[0] if path else ""
+        mappings.append(_Mapping(start, end - start, int(offset, 16), int(inode), file))
     return mappings
 
 
@@ -158,13 +181,14 @@ def _separate_shared_memory() -> None:
     # Memory that is read-only at the moment is separated too: if its file was opened for writing,
     # the code could make it writable.
     for mapping in _shared_mappings():
-        if not _mapped_privately(c, mapping):
+        if not _map_privately(c, mapping):
             c.munmap(mapping.start, mapping.size)
     if _shared_mappings():
         raise LockdownError("shared memory cannot be separated")
 
 
-def _mapped_privately(c: Any, mapping: _Mapping) -> bool:
+def _map_privately(c: Any, mapping: _Mapping) -> bool:
+    """Replace shared memory by a private view of its file. Return whether this was possible."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
         fd = os.open(mapping.path, flags)
@@ -180,32 +204,17 @@ def _mapped_privately(c: Any, mapping: _Mapping) -> bool:
         os.close(fd)
 
 
-def _limit() -> None:
+def _limit_resources() -> None:
     with open("/proc/self/statm", encoding="ascii") as statm:
-        used = int(statm.read().split()[0]) * resource.getpagesize()
+        used_bytes = int(statm.read().split()[0]) * resource.getpagesize()
     confinement.set_limits(
         {
-            resource.RLIMIT_AS: used + _MEMORY,
-            resource.RLIMIT_CPU: _CPU_SECONDS,
+            resource.RLIMIT_AS: used_bytes + _MAX_NEW_MEMORY_BYTES,
+            resource.RLIMIT_CPU: _MAX_CPU_SECONDS,
             resource.RLIMIT_FSIZE: 0,
             resource.RLIMIT_CORE: 0,
         }
     )
-
-
-_ATTEMPTS: dict[str, Callable[[], Any]] = {
-    "files can be made": lambda: os.open("/dev/shm/none", os.O_WRONLY | os.O_CREAT),
-    **{
-        what: ATTEMPTS[what]
-        for what in (
-            "a folder can be made",
-            "the internet can be reached",
-            "programs can be started",
-            "processes can be signalled",
-            "priorities can be changed",
-        )
-    },
-}
 
 
 def leave_parent(parent: int) -> None:

@@ -1,7 +1,7 @@
-"""Names what the system refuses to a locked process, also if its code hides the error.
+"""Names what the system refuses to a locked process, even if its code hides the error.
 
-The process hands over a descriptor, on which Linux reports some refused calls; they wait until they
-are answered, always with an error."""
+The process hands over a descriptor on which Linux reports some refused calls. They wait for an
+answer, which is always an error."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from .confinement import AllowedCall
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 """Its id, the thread, flags; the call's number, architecture, instruction and arguments."""
 _ANSWER = struct.Struct("=QqiI")
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+"""The notification's id, the result, the error, flags."""
+_RECEIVE_NOTIFICATION = 0xC0502100
+_SEND_ANSWER = 0xC0182101
 _SET_FILTER = 1
 _NEW_LISTENER = 1 << 3
-_SECCOMP = {confinement.X86_64: 317, confinement.AARCH64: 277}
-_INTERNET = (2, 10)
-"""Families of addresses: AF_INET and AF_INET6."""
+_SECCOMP_CALL = {confinement.X86_64: 317, confinement.AARCH64: 277}
+_INTERNET_FAMILIES = (2, 10)
+"""AF_INET and AF_INET6."""
 _MAX_PATH_BYTES = 4096
 _ACCESS_MODE = 0o3
 """The flags that say whether a file is read, written, or both."""
@@ -38,9 +40,9 @@ class _ReportedCall(NamedTuple):
     verb: str
     """Follows "wanted to"."""
     path: int | None = None
-    """The argument with the address of a path."""
+    """Index of the argument with the address of a path."""
     flags: int | None = None
-    """The argument with the flags of an opened file."""
+    """Index of the argument with the flags of an opened file."""
 
 
 _CALLS = (
@@ -75,21 +77,22 @@ def split_calls(
 ) -> tuple[tuple[AllowedCall, ...], tuple[AllowedCall, ...]]:
     """Return the calls for two filters that together allow `allowed`: the first reports what it
     refuses, and the second leaves these calls to the first."""
-    conditions = {call.name: call.alternatives for call in allowed}
+    allowed_alternatives = {call.name: call.alternatives for call in allowed}
     reporting = tuple(
-        AllowedCall(call.name, call.x86_64, call.aarch64, conditions.get(call.name, ()))
+        AllowedCall(call.name, call.x86_64, call.aarch64, allowed_alternatives.get(call.name, ()))
         for call in _CALLS
     )
-    names = {call.name for call in _CALLS}
-    others = tuple(call for call in allowed if call.name not in names)
-    return reporting, (*others, *(call._replace(alternatives=((),)) for call in reporting))
+    reported_names = {call.name for call in _CALLS}
+    others = tuple(call for call in allowed if call.name not in reported_names)
+    unconditional = tuple(call._replace(alternatives=((),)) for call in reporting)
+    return reporting, (*others, *unconditional)
 
 
 def install_reporting_filter(compiled: bytes) -> int:
     """Filter the system calls of this thread, permanently; returns the descriptor on which refused
     calls are reported. Raises `OSError` if the system cannot report."""
     with confinement.filter_header(compiled) as header:
-        number = _SECCOMP[os.uname().machine]
+        number = _SECCOMP_CALL[os.uname().machine]
         return confinement.syscall(number, _SET_FILTER, _NEW_LISTENER, header)
 
 
@@ -102,11 +105,11 @@ class RefusalListener:
         self._calls = {call.x86_64 if is_x86 else call.aarch64: call for call in _CALLS}
 
     def answer(self) -> str:
-        """Refuse the next call; return what it wanted, as a clause; empty if that needs no
-        question."""
+        """Refuse the next call. Return what it wanted, as a clause; empty if the user need not be
+        asked about it."""
         notification = bytearray(_NOTIFICATION.size)
         try:
-            fcntl.ioctl(self.fd, _RECEIVE, notification)
+            fcntl.ioctl(self.fd, _RECEIVE_NOTIFICATION, notification)
         except OSError:  # its thread has ended
             return ""
         number, thread, _, call_number, _, _, *arguments = _NOTIFICATION.unpack(notification)
@@ -114,7 +117,7 @@ class RefusalListener:
         wanted = "" if call is None else _describe(call, thread, arguments)
         refusal = _ANSWER.pack(number, 0, -errno.EPERM, 0)
         with suppress(OSError):
-            fcntl.ioctl(self.fd, _SEND, refusal)
+            fcntl.ioctl(self.fd, _SEND_ANSWER, refusal)
         return wanted
 
     def close(self) -> None:
@@ -123,7 +126,7 @@ class RefusalListener:
 
 def _describe(call: _ReportedCall, thread: int, arguments: Sequence[int]) -> str:
     if call.name == "socket":
-        return call.verb if arguments[0] & 0xFFFF_FFFF in _INTERNET else ""
+        return call.verb if arguments[0] & 0xFFFF_FFFF in _INTERNET_FAMILIES else ""
     if call.path is None:
         return call.verb
     path = _read_text(thread, arguments[call.path])

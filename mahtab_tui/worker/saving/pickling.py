@@ -36,9 +36,8 @@ _WORD = 4
 """Characters from which on a text is found inside others; a shorter one only as a whole string."""
 _LONG = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
-
-
 _REDACTED_FIELDS = {"name": "(a name that was typed hidden)", "reason": HIDDEN_REASON}
+"""What replaces a field; others become empty."""
 
 
 class HiddenTexts:
@@ -69,8 +68,8 @@ class HiddenTexts:
         return False
 
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Replace each field of a row that contains one of the texts: code may use them as names of
-        variables and classes, too, and an error may quote them."""
+        """Replace each field of a row that contains one of the texts: code may also use them as names
+        of variables and classes, and an error may quote them."""
         return {
             field: _REDACTED_FIELDS.get(field, "") if self._is_in_field(value) else value
             for field, value in row.items()
@@ -241,7 +240,8 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
 
 def _keep_slots(cloudpickle: Any) -> None:
     """Make classes with their `__slots__`, which cloudpickle (3.1) sets too late."""
-    get_arguments, get_state = cloudpickle._class_getnewargs, cloudpickle._class_getstate
+    get_arguments = cloudpickle._class_getnewargs
+    get_state = cloudpickle._class_getstate
 
     def class_arguments(cls: type) -> tuple[Any, ...]:
         metaclass, name, bases, attributes, *rest = get_arguments(cls)
@@ -254,12 +254,12 @@ def _keep_slots(cloudpickle: Any) -> None:
     def class_state(cls: type) -> tuple[dict[str, Any], Any]:
         attributes, slots = get_state(cls)
         # Private slots have other names in the class than in `__slots__`.
-        others = {
+        without_slots = {
             name: value
             for name, value in attributes.items()
             if type(value) is not types.MemberDescriptorType or value.__objclass__ is not cls
         }
-        return others, slots
+        return without_slots, slots
 
     cloudpickle._class_getnewargs = class_arguments
     cloudpickle._class_getstate = class_state

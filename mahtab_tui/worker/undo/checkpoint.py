@@ -93,11 +93,11 @@ class Checkpoint:
 def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
     `OSError`."""
-    low, theirs = (each.detach() for each in socketpair())
-    ours = low
-    with contextlib.suppress(OSError):  # the process may have too few
-        ours = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-        os.close(low)
+    low_fd, theirs = (end.detach() for end in socketpair())
+    ours = low_fd
+    with contextlib.suppress(OSError):  # the process may not have so many descriptors
+        ours = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+        os.close(low_fd)
     os.set_blocking(ours, False)
     try:
         pid = fork_uninterrupted()

@@ -137,13 +137,9 @@ class Step:
 
     def find_new_work(self, scheduled: Sequence[Any]) -> list[NotRestored]:
         """Name the tasks and callbacks that were started since."""
-        earlier = {address_of(reference()) for reference in self._scheduled}
-        new = [work for work in scheduled if address_of(work) not in earlier]
+        earlier_addresses = {address_of(reference()) for reference in self._scheduled}
         return [
-            NotRestored(f"task {work.get_name()}", "this task was started and still runs")
-            if hasattr(work, "get_name")
-            else NotRestored("event loop", "a callback was scheduled and will run")
-            for work in new
+            _describe_work(work) for work in scheduled if address_of(work) not in earlier_addresses
         ]
 
     def ended(self) -> set[int]:
@@ -155,6 +151,13 @@ class Step:
 
     def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
         return self._memory.written_since(self.serial, blocks)
+
+
+def _describe_work(work: Any) -> NotRestored:
+    """work: a task, or the handle of a callback."""
+    if hasattr(work, "get_name"):
+        return NotRestored(f"task {work.get_name()}", "this task was started and still runs")
+    return NotRestored("event loop", "a callback was scheduled and will run")
 
 
 def _find_released(value: Any, now: Any = None) -> Any:
@@ -391,16 +394,19 @@ class UndoHistory:
             for name, value in self._namespace.items()
             if type(name) is str and plan.names.get(name, MISSING) is not value
         }
-        repeated: list[NotRestored] = []
-        for name, value in dropped.items():
-            graph = Graph(self._kinds, states=False, clock=time.thread_time)
-            graph.add(
-                (value,), time.thread_time() + RETAIN_SECONDS, Limits(MAX_RETAINED, MAX_RETAINED)
-            )
-            classes = {type(node.value) for node in graph.nodes.values()}
-            if any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls)):
-                repeated.append(NotRestored(name, "its __del__ runs once more"))
-        return repeated
+        return [
+            NotRestored(name, "its __del__ runs once more")
+            for name, value in dropped.items()
+            if self._has_finalizer(value)
+        ]
+
+    def _has_finalizer(self, value: Any) -> bool:
+        """Return whether an object, or one that it leads to, has a `__del__`."""
+        graph = Graph(self._kinds, states=False, clock=time.thread_time)
+        deadline = time.thread_time() + RETAIN_SECONDS
+        graph.add((value,), deadline, Limits(MAX_RETAINED, MAX_RETAINED))
+        classes = {type(node.value) for node in graph.nodes.values()}
+        return any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls))
 
     def end(self) -> None:
         self._forget_redo()

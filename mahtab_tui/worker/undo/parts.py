@@ -305,7 +305,7 @@ _FUNCTION_FIELDS = tuple(
 
 
 _HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
-"""Later versions run the user's code to read them."""
+"""Whether annotations are stored. Python 3.14 and later run the user's code to read them."""
 
 
 def _function(function: Any) -> Values:
@@ -345,6 +345,7 @@ _BASES: Any = type.__dict__["__bases__"]
 
 
 def _class(cls: Any) -> Values:
+    """Return the bases, the number of registered classes, these classes, and the attributes."""
     named = class_dict(cls)
     names = [name for name in list(named) if type(name) is str and name not in _OF_PYTHON]
     registered = read_registered(cls)
@@ -355,10 +356,12 @@ def _class(cls: Any) -> Values:
 def _put_class(cls: Any, values: Values) -> None:
     if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
         _BASES.__set__(cls, values[0])
-    end = 2 + values[1]
-    if values[2:end] != read_registered(cls):
-        write_registered(cls, values[2:end])
-    wanted, named = pairs(values[end:]), dict(class_dict(cls))
+    registered_end = 2 + values[1]
+    registered = values[2:registered_end]
+    if list(map(address_of, registered)) != list(map(address_of, read_registered(cls))):
+        write_registered(cls, registered)
+    wanted = pairs(values[registered_end:])
+    named = dict(class_dict(cls))
     for name in named:
         if name not in wanted and name not in _OF_PYTHON:
             type.__delattr__(cls, name)

@@ -96,7 +96,7 @@ class LibrarySnapshot(NamedTuple):
     """The classes registered with an abstract class."""
 
     def registry_action(self) -> Action | None:
-        """Return how to register the same classes as before; None if they are."""
+        """Return how to register the same classes as before; None if they are registered."""
         if not is_class(self.holder):
             return None
         now = read_registered(self.holder)
@@ -109,22 +109,23 @@ class LibrarySnapshot(NamedTuple):
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
         """Yield the replaced attributes with their values then and now. mentioned: names in the
         code that ran; of others only public ones count."""
-        now = _attributes(self.holder)
-        for name in dict.fromkeys((*self.values, *now)):
-            then, value = self.values.get(name, MISSING), now.get(name, MISSING)
+        attributes = _attributes(self.holder)
+        for name in dict.fromkeys((*self.values, *attributes)):
+            then = self.values.get(name, MISSING)
+            now = attributes.get(name, MISSING)
             if type(then) is ReleasedObject:
-                same = address_of(value) == then.address and not then.ended
+                is_same = address_of(now) == then.address and not then.ended
             else:
-                same = value is then
+                is_same = now is then
             if (
-                not same
+                not is_same
                 and not is_module(then)
-                and not is_module(value)
+                and not is_module(now)
                 and type(name) is str
                 and (name in mentioned or not name.startswith("_"))
                 and f"{self.label}.{name}" not in _KERNEL_ATTRIBUTES
             ):
-                yield name, then, value
+                yield name, then, now
 
     def set_attribute(self, name: str, value: Any) -> None:
         if is_class(self.holder):
@@ -260,7 +261,8 @@ class SideState:
             yield value, action
 
     def file_descriptors(self) -> set[int]:
-        descriptors = set[int]()
+        """Return the descriptors of the files that are compared here."""
+        descriptors: set[int] = set()
         for reference, kind, _ in self._entries:
             if kind is _FILE and (value := reference()) is not None:
                 with suppress(OSError, ValueError):  # closed, or in memory
@@ -268,7 +270,7 @@ class SideState:
         return descriptors
 
     def find_unknown_files(self) -> Iterator[Any]:
-        """Yield the open files of which nobody knows how far they are read or written."""
+        """Yield the open files that do not tell how far they are read or written."""
         for reference, kind, position in self._entries:
             if kind is _FILE and position is None and (value := reference()) is not None:
                 yield value
@@ -314,8 +316,8 @@ _KERNEL_PID = os.getpid()
 
 
 def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; -1 if it is closed, None if unknown: of pipes, and of
-    compressed files that are written."""
+    """Return how far a file is read or written; -1 if it is closed; None if this is unknown, as for
+    pipes and for compressed files that are written."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
@@ -373,7 +375,8 @@ class Setting(NamedTuple):
     write: Callable[[Any], object] | None = None
     """None if it is not put back."""
     set_by: tuple[str, ...] = ()
-    """Names in code that changes it, if libraries change it, too, when they are loaded."""
+    """If libraries also change it when they are loaded: names of which code that changes it mentions
+    one. Otherwise empty."""
 
 
 def _list_setting(module: str, name: str, after: Callable[[], object] = lambda: None) -> Setting:
@@ -548,8 +551,8 @@ def _put_dict(mapping: dict[Any, Any], wanted: dict[Any, Any]) -> None:
 
 class ProcessState:
     def __init__(self, mentioned: Collection[str] = ()) -> None:
-        """mentioned: names in the code that will run; what few cells change is only noted if they
-        mention it."""
+        """Note the present state. mentioned: names in the code that will run; what few cells change
+        is only noted for cells that mention it."""
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
         self._module_count = len(sys.modules)
@@ -558,33 +561,44 @@ class ProcessState:
         self._descriptors = Descriptors() if uses_descriptors else None
 
     def find_descriptor_changes(self, without: Collection[int]) -> list[NotRestored]:
-        """without: descriptors of files that are compared otherwise."""
-        changes = [] if self._descriptors is None else self._descriptors.find_changes(without)
-        return [NotRestored(*change) for change in changes]
+        """Name the descriptors that were read or written. without: those of files that are compared
+        in another way."""
+        if self._descriptors is None:
+            return []
+        changes = self._descriptors.find_changes(without)
+        return [NotRestored(label, reason) for label, reason in changes]
 
     def find_changes(self, mentioned: Collection[str] = ()) -> dict[str, Action | None]:
         """Return how to put back each setting that differs, if possible. mentioned: names in the code
         that ran."""
-        found: dict[str, Action | None] = {}
-        new_libraries = _count_libraries(len(sys.modules)) != self._libraries
-        modules = {} if self._modules is None else self._modules.find_changes()
-        if modules:
-            now_there = {name: sys.modules.get(name, MISSING) for name in modules}
-            found["sys.modules"] = Action(
-                partial(write_modules, modules), partial(write_modules, now_there)
-            )
+        changes: dict[str, Action | None] = {}
+        if (modules_action := self._modules_action()) is not None:
+            changes["sys.modules"] = modules_action
+
+        has_new_libraries = _count_libraries(len(sys.modules)) != self._libraries
+        has_new_modules = len(sys.modules) != self._module_count
         for setting, then in zip(_SETTINGS, self._values):
-            now, write = _read(setting), setting.write
+            now = _read(setting)
             if then is MISSING or now is MISSING or _equal(then, now):
                 continue
-            if new_libraries and setting.label == "warnings.filters":
+            if has_new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            if setting.set_by and len(sys.modules) != self._module_count:
+            if has_new_modules and setting.set_by:
+                # A part of the change is that of the loaded modules, and must stay.
                 if not set(setting.set_by).isdisjoint(mentioned):
-                    found[setting.label] = None  # a part of it is of the modules that were loaded
+                    changes[setting.label] = None
                 continue
-            found[setting.label] = write and Action(partial(write, then), partial(write, now))
-        return found
+            write = setting.write
+            changes[setting.label] = write and Action(partial(write, then), partial(write, now))
+        return changes
+
+    def _modules_action(self) -> Action | None:
+        """Return how to put back the entries of `sys.modules`; None if they are as they were."""
+        changes = {} if self._modules is None else self._modules.find_changes()
+        if not changes:
+            return None
+        present = {name: sys.modules.get(name, MISSING) for name in changes}
+        return Action(partial(write_modules, changes), partial(write_modules, present))
 
 
 @functools.lru_cache(maxsize=1)

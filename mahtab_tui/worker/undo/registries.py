@@ -14,8 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from ..objects import MISSING, address_of, class_dict, is_module, mro_of
@@ -28,27 +27,32 @@ except ImportError:  # not CPython
 
 _SIZE_VARIABLES = ("COLUMNS", "LINES")
 """The program sets these when the screen's size changes."""
-
-
 _C_SIZE_VARIABLES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
 _C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
 """The variables as child processes get them: `os.putenv` changes only these."""
+
+_ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
+
+_DECIMAL_CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
+_CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps")
 
 
 def _read_c_environment() -> list[bytes]:
     """Return rows ``NAME=text``."""
     if not ctypes.cast(_C_ENVIRONMENT, ctypes.c_void_p).value:  # after `clearenv`
         return []
-    rows = iter(partial(next, map(_C_ENVIRONMENT.__getitem__, count())), None)
-    return [row for row in rows if not row.startswith(_C_SIZE_VARIABLES)]
+    all_rows = takewhile(lambda row: row is not None, map(_C_ENVIRONMENT.__getitem__, count()))
+    return [row for row in all_rows if not row.startswith(_C_SIZE_VARIABLES)]
 
 
 def read_environment() -> tuple[dict[str, str], list[bytes]]:
+    """Return the variables as Python has them, and the rows of the C library."""
     variables = {name: text for name, text in os.environ.items() if name not in _SIZE_VARIABLES}
     return variables, _read_c_environment()
 
 
 def write_environment(wanted: tuple[dict[str, str], list[bytes]]) -> None:
+    """Set and remove variables until they are those that `read_environment` returned."""
     variables, c_rows = wanted
     time_zone = os.environ.get("TZ")
     for name in [name for name in os.environ if name not in variables]:
@@ -57,14 +61,18 @@ def write_environment(wanted: tuple[dict[str, str], list[bytes]]) -> None:
     for name, text in variables.items():
         if os.environ.get(name) != text:
             os.environ[name] = text
-    present_rows = _read_c_environment()
-    c_names = {row.partition(b"=")[0] for row in c_rows}
-    for row in set(present_rows).difference(c_rows):
-        if row.partition(b"=")[0] not in c_names:
-            os.unsetenv(row.partition(b"=")[0])
-    for row in set(c_rows).difference(present_rows):
+
+    # What still differs was set with `os.putenv` or by native code.
+    present_c_rows = _read_c_environment()
+    wanted_c_names = {row.partition(b"=")[0] for row in c_rows}
+    for row in set(present_c_rows).difference(c_rows):
+        c_name = row.partition(b"=")[0]
+        if c_name not in wanted_c_names:
+            os.unsetenv(c_name)
+    for row in set(c_rows).difference(present_c_rows):
         c_name, _, c_text = row.partition(b"=")
         os.putenv(c_name, c_text)
+
     if os.environ.get("TZ") != time_zone:
         time.tzset()
 
@@ -99,6 +107,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def write_modules(changes: dict[str, Any]) -> None:
+    """Put back what `ModuleTable.find_changes` returned."""
     for name, module in changes.items():
         if module is MISSING:
             sys.modules.pop(name, None)
@@ -112,10 +121,11 @@ def read_registered(cls: type) -> list[type]:
         return []
     references: Iterable[weakref.ref[type]] = _abc._get_dump(cls)[0]
     classes = [reference() for reference in references]
-    return sorted((each for each in classes if each is not None), key=address_of)
+    return sorted((living for living in classes if living is not None), key=address_of)
 
 
 def write_registered(cls: type, classes: Iterable[type]) -> None:
+    """Register these classes with an abstract class, and no others."""
     _abc._reset_registry(cls)
     for base in mro_of(cls):
         if "_abc_impl" in class_dict(base):
@@ -124,11 +134,9 @@ def write_registered(cls: type, classes: Iterable[type]) -> None:
         _abc._abc_register(cls, registered)
 
 
-_ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
-
-
 def read_accessors() -> list[dict[str, Any]]:
-    """Return what was registered with `register_dataframe_accessor` and the like."""
+    """Return what was registered with `register_dataframe_accessor` and the like, by name, for each
+    class of pandas."""
     pandas = sys.modules["pandas"]
     classes = [getattr(pandas, name) for name in _ACCESSOR_CLASSES]
     return [{name: class_dict(cls).get(name) for name in cls._accessors} for cls in classes]
@@ -147,7 +155,8 @@ def write_accessors(wanted: list[dict[str, Any]]) -> None:
 
 
 def read_source_cache() -> dict[str, Any]:
-    """Return the sources in `linecache` that are of no file, cell or generated code."""
+    """Return the sources in `linecache` that code has put there: not those of files, cells and
+    generated code."""
     cache: dict[str, Any] = sys.modules["linecache"].cache
     return {
         name: entry
@@ -163,26 +172,24 @@ def write_source_cache(wanted: dict[str, Any]) -> None:
     cache.update(wanted)
 
 
-_CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
-_CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps")
-
-
 def read_decimal_contexts() -> list[Any]:
     """Return the state of the contexts that new threads and new contexts start with."""
     decimal = sys.modules["decimal"]
-    return [getattr(decimal, name).__reduce__()[1] for name in _CONTEXTS]
+    return [getattr(decimal, name).__reduce__()[1] for name in _DECIMAL_CONTEXTS]
 
 
 def write_decimal_contexts(wanted: list[Any]) -> None:
     decimal = sys.modules["decimal"]
-    for name, state in zip(_CONTEXTS, wanted):
-        context, earlier = getattr(decimal, name), decimal.Context(*state)
+    for name, state in zip(_DECIMAL_CONTEXTS, wanted):
+        context = getattr(decimal, name)
+        earlier = decimal.Context(*state)
         for field in _CONTEXT_FIELDS:
             setattr(context, field, getattr(earlier, field))
 
 
-class _Descriptor(NamedTuple):
+class _DescriptorState(NamedTuple):
     identity: tuple[int, int]
+    """The device and the number of its file."""
     is_pipe: bool
     position: int
     """Bytes from the start of a file, or waiting in a pipe."""
@@ -214,7 +221,8 @@ class Descriptors:
         self._states = dict(_read_descriptors())
 
     def find_changes(self, without: Collection[int]) -> list[tuple[str, str]]:
-        """Return labels and reasons. without: descriptors of files that are compared otherwise."""
+        """Return what cannot be restored, as labels and reasons. without: descriptors of files that
+        are compared in another way."""
         changes: list[tuple[str, str]] = []
         for number, now in _read_descriptors():
             then = self._states.get(number)
@@ -240,7 +248,7 @@ def _is_readable(number: int) -> bool:
     return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY
 
 
-def _read_descriptors() -> Iterator[tuple[int, _Descriptor]]:
+def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
     for number, identity in _identities():
         if (number, identity) in _OWN_DESCRIPTORS:
             continue
@@ -248,7 +256,8 @@ def _read_descriptors() -> Iterator[tuple[int, _Descriptor]]:
             status = os.fstat(number)
             if stat.S_ISREG(status.st_mode):
                 position = os.lseek(number, 0, os.SEEK_CUR)
-                yield number, _Descriptor(identity, False, position)
+                yield number, _DescriptorState(identity, False, position)
             elif stat.S_ISFIFO(status.st_mode) and _is_readable(number):
+                # The number of bytes that wait in the pipe, as a C int.
                 waiting = fcntl.ioctl(number, termios.FIONREAD, bytes(4))
-                yield number, _Descriptor(identity, True, *struct.unpack("i", waiting))
+                yield number, _DescriptorState(identity, True, *struct.unpack("i", waiting))

@@ -135,11 +135,15 @@ class CheckpointResponder:
     ) -> States:
         """Return the earlier states of what differs. alive, changed, written: addresses of objects
         that live in both processes; of those with another state; of those with other memory."""
-        graph, names = self._graph, self._names
+        graph = self._graph
+        names = self._names
         nodes = graph.nodes
-        alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
+        alive = set(_unpack(alive_data))
+        changed = set(_unpack(changed_data))
+
         # Also send containers of freed objects, whose addresses belong to something else now.
-        pending, holders = [each for each in nodes if each not in alive], graph.find_holders()
+        pending = [address for address in nodes if address not in alive]
+        holders = graph.find_holders()
         while pending:
             child = pending.pop()
             for holder in alive.intersection(holders.get(child, ())):
@@ -149,6 +153,7 @@ class CheckpointResponder:
                     pending.append(holder)
                 else:
                     changed.add(holder)
+
         inside = self._labels(changed | set(_unpack(written_data)) | (nodes.keys() - alive))
         rows: list[Row] = [
             (False, address, self._state(nodes[address].value)) for address in changed
@@ -397,19 +402,20 @@ class _Matches(NamedTuple):
 
 
 def _match(rows: array[int], graph: Graph, ended: set[int], kept_alive: set[int]) -> _Matches:
-    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that surely are
+    """Find the objects of a checkpoint in the kernel. kept_alive: addresses of those that are surely
     the same."""
     matches = _Matches(array("q"), array("q"), [], [])
     for offset in range(0, len(rows), 6):
-        address, cls, fixed, mutable, *memory = rows[offset : offset + 6]
+        address, cls, fixed, mutable_state, *memory = rows[offset : offset + 6]
         node = graph.nodes.get(address)
         if node is None or address in ended or node.state[:2] != (cls, fixed):
             continue
         # An array may lie where one with other dimensions was, whose views would not fit it.
-        if memory[1] and node.mutable_state != mutable and address not in kept_alive:
+        is_changed = node.mutable_state != mutable_state
+        if is_changed and memory[1] and address not in kept_alive:
             continue
         matches.alive.append(address)
-        if node.mutable_state != mutable:
+        if is_changed:
             matches.changed.append(address)
         if memory[1]:
             span = Span(*memory)
@@ -434,7 +440,9 @@ def _compare_with_checkpoint(
     """Compare the kernel with the state before a step, and fetch what differs."""
     checkpoint = checkpointed.checkpoint
     assert checkpoint is not None
-    graph, unseen, names = Graph(Kinds(namespace)), set[str](), step.live_names(namespace)
+    graph = Graph(Kinds(namespace))
+    names = step.live_names(namespace)
+    unseen: set[str] = set()
     rows, unseen_there = checkpoint.ask(
         ("describe", step.serial, list(mentioned)),
         ANSWER_TIMEOUT,
@@ -521,11 +529,12 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
 
 
 def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:
-    named = {each.name for each in plan.not_restored}
+    """Name the files that the code mentions, and that nothing can be said about."""
+    reported_names = {entry.name for entry in plan.not_restored}
     for file in side_state.find_unknown_files():
-        names = mentioned.intersection(plan.find_names(file)) - named
+        names = mentioned.intersection(plan.find_names(file)) - reported_names
         plan.not_restored += [NotRestored(name, _UNKNOWN_FILE) for name in sorted(names)]
-        named |= names
+        reported_names |= names
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
