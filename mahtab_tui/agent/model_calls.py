@@ -62,22 +62,22 @@ _DRAWN = re.compile(
 
 
 def attached_picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
+    """Return the pictures that the user attached, in order."""
     texts = (str(message.text) for message in messages if message.type == "human")
     return list(dict.fromkeys(match[2] for text in texts for match in _ATTACHED.finditer(text)))
 
 
 def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
     """Return the pictures that the user attached and that cells drew, in order."""
-    places: list[tuple[int, int, str]] = []
-    for index, message in enumerate(messages):
-        if message.type != "human":
-            continue
-        text = str(message.text)
-        places += [(index, match.start(), match[2]) for match in _ATTACHED.finditer(text)]
-        for match in _DRAWN.finditer(text):
-            places += [(index, match.start(), name) for name in match[1].split()]
-    places.sort(key=lambda place: place[:2])
-    return list(dict.fromkeys(name for _, _, name in places))
+    ids: list[str] = []
+    for message in messages:
+        if message.type == "human":
+            text = str(message.text)
+            matches = [*_ATTACHED.finditer(text), *_DRAWN.finditer(text)]
+            matches.sort(key=lambda match: match.start())
+            for match in matches:
+                ids += [match[2]] if match.re is _ATTACHED else match[1].split()
+    return list(dict.fromkeys(ids))
 
 
 def pictures_to_send(
