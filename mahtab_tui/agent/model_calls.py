@@ -81,15 +81,17 @@ def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
 
 
 def pictures_to_send(
-    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
+    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], max_tokens: int
 ) -> dict[str, EncodedPicture]:
-    """Choose the newest pictures that fit into `room` tokens."""
+    """Choose the newest pictures that fit into `max_tokens`."""
     sent: dict[str, EncodedPicture] = {}
+    remaining_tokens = max_tokens
     for name in reversed(picture_ids(messages)):
-        if (picture := pictures.get(name)) is None:
+        picture = pictures.get(name)
+        if picture is None:
             continue
-        room -= picture.tokens
-        if len(sent) == MOST or room < 0:
+        remaining_tokens -= picture.tokens
+        if len(sent) == MOST or remaining_tokens < 0:
             break
         sent[name] = picture
     return sent
@@ -100,7 +102,7 @@ def with_pictures(
 ) -> list[AnyMessage]:
     """Add each picture to the first message that names it; note where one is not sent."""
     result: list[AnyMessage] = []
-    left = dict(sent)
+    remaining = dict(sent)
     for message in messages:
         names = picture_ids([message])
         if not names:
@@ -113,7 +115,7 @@ def with_pictures(
         # Content blocks of LangChain, which all providers accept.
         blocks: list[str | dict[str, str]] = [{"type": "text", "text": text}]
         for name in names:
-            if picture := left.pop(name, None):
+            if picture := remaining.pop(name, None):
                 blocks += [
                     {"type": "text", "text": prompts.PICTURE.format(name=name)},
                     {"type": "image", "base64": picture.data, "mime_type": picture.mime},
