@@ -358,15 +358,17 @@ class MessageHistory(Conversation):
         self, summariser: BaseChatModel, system: SystemMessage, turn: int, limit: int
     ) -> list[AnyMessage]:
         """Return the messages for a new question, reduced to `limit` tokens."""
-        room = limit - estimate_size([system])
+        max_tokens = limit - estimate_size([system])
         questions = self.questions(self._host.hidden)
-        if estimate_size(self.messages) > room:
+        if estimate_size(self.messages) > max_tokens:
             self._short = max(self._short, questions[-1])
-        if self._fits(room):
+        if self._fits(max_tokens):
             return self.messages
+
+        # Half of what is possible stays in full, so that the next questions need no new summary.
         start = self.summary_end
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
-        while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
+        while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > max_tokens // 2:
             del starts[0]
         is_needed = bool(starts) and starts[0] > start
         if is_needed and (failure := self._summarise(summariser, starts[0], turn)):
@@ -377,8 +379,11 @@ class MessageHistory(Conversation):
         return self.as_messages(self._host.hidden, start, short=self._short)
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
-        """Summarise all questions but the last. Returns an empty string, why nothing was
-        summarised, or None if it was stopped."""
+        """Summarise all questions but the last.
+
+        Returns:
+            An empty string; the reason if nothing was summarised; None if it was stopped.
+        """
         questions = self.questions(self._host.hidden)
         if not questions or questions[-1] <= self.summary_end:
             return "nothing before the last question is left to summarise"
@@ -387,12 +392,13 @@ class MessageHistory(Conversation):
     @property
     def summary_end(self) -> int:
         """The number of messages that the summary replaces."""
-        return summary.end if (summary := self._valid_summary()) else 0
+        summary = self._valid_summary()
+        return 0 if summary is None else summary.end
 
-    def _fits(self, room: int) -> bool:
+    def _fits(self, max_tokens: int) -> bool:
         start = self.summary_end
         count = sum(index >= start for index in self.questions(self._host.hidden))
-        return count <= self.max_history and estimate_size(self.messages) <= room
+        return count <= self.max_history and estimate_size(self.messages) <= max_tokens
 
     def _valid_summary(self) -> _Summary | None:
         summary = self._summary

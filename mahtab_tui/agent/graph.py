@@ -130,25 +130,25 @@ def step_results(state: AgentState) -> list[ExecutionResult]:
 
 
 def is_stalled(results: Sequence[ExecutionResult]) -> bool:
-    """Tell whether the last steps of a question failed in the same way, brought nothing new, or
-    only failed."""
+    """Tell whether the last steps of a question brought nothing new, failed in the same way, or, if
+    there are more of them, failed at all."""
     steps = [list(group) for _, group in groupby(results, key=lambda result: result["step"])]
     recent = steps[-MAX_ALIKE_STEPS:]
     if len(recent) == MAX_ALIKE_STEPS:
         if all(_repeats_earlier(step, results) for step in recent):
             return True
-        failures = {_failure_line(step) for step in recent}
-        if len(failures) == 1 and failures != {""}:
+        failure_lines = {_failure_line(step) for step in recent}
+        if len(failure_lines) == 1 and failure_lines != {""}:
             return True
-    last_steps = steps[-MAX_FAILED_STEPS:]
-    return len(last_steps) == MAX_FAILED_STEPS and all(map(_failure_line, last_steps))
+    recent = steps[-MAX_FAILED_STEPS:]
+    return len(recent) == MAX_FAILED_STEPS and all(map(_failure_line, recent))
 
 
 def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:
     """Tell whether each block of a step was refused as a repetition, or had run before with the
     same effect."""
-    first = results.index(step[0])
-    earlier_effects = set(map(_effect, results[:first]))
+    earlier = [result for result in results if result["step"] < step[0]["step"]]
+    earlier_effects = set(map(_effect, earlier))
     return all(
         result["status"] == "repeated" or _effect(result) in earlier_effects for result in step
     )
@@ -201,6 +201,7 @@ def after_execute(
 
 
 def after_reflect(state: AgentState) -> Literal["instruct", "close", "end"]:
+    """Ask for the last words if the check is content with the results."""
     if state["stopped"]:
         return "end"
     return "close" if is_complete(state) else "instruct"
@@ -212,7 +213,7 @@ def should_continue(
     """Go on with the next step, or ask for the last words.
 
     Args:
-        max_turns: the number of answers with code after which the user must have allowed more.
+        max_turns: The number of answers with code after which the user must have allowed more.
     """
     if state["stopped"]:
         return "end"

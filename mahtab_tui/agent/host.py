@@ -116,8 +116,8 @@ class AgentHost(ModelHost, Protocol):
         """The number of the newest cell, whoever ran it."""
 
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
-        """Ask the user whether the model may go on after this many steps of a question; False if
-        there is nobody to ask. Sets `cancelled` if the user stops the turn."""
+        """Ask the user whether the model may go on after this many steps of a question; return False
+        if there is nobody to ask. Sets `cancelled` if the user stops the turn."""
 
     def take_added_words(self, turn: int) -> Sequence[str]:
         """Return what the user has sent since the last step for the question that runs."""
@@ -139,7 +139,11 @@ class AgentHost(ModelHost, Protocol):
 
     def describe_variables(self, question: str, conversation: str) -> Mapping[str, str]:
         """Describe variables anew for a question, after a summary has replaced descriptions.
-        conversation: what the model gets before it."""
+
+        Args:
+            conversation: What the model gets before the question, whose descriptions are not
+                repeated.
+        """
 
     def surroundings(self) -> str:
         """Describe where and when code runs."""

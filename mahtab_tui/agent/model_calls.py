@@ -62,34 +62,36 @@ _DRAWN = re.compile(
 
 
 def attached_picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
+    """Return the pictures that the user attached, in order."""
     texts = (str(message.text) for message in messages if message.type == "human")
     return list(dict.fromkeys(match[2] for text in texts for match in _ATTACHED.finditer(text)))
 
 
 def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
     """Return the pictures that the user attached and that cells drew, in order."""
-    places: list[tuple[int, int, str]] = []
-    for index, message in enumerate(messages):
-        if message.type != "human":
-            continue
-        text = str(message.text)
-        places += [(index, match.start(), match[2]) for match in _ATTACHED.finditer(text)]
-        for match in _DRAWN.finditer(text):
-            places += [(index, match.start(), name) for name in match[1].split()]
-    places.sort(key=lambda place: place[:2])
-    return list(dict.fromkeys(name for _, _, name in places))
+    ids: list[str] = []
+    for message in messages:
+        if message.type == "human":
+            text = str(message.text)
+            matches = [*_ATTACHED.finditer(text), *_DRAWN.finditer(text)]
+            matches.sort(key=lambda match: match.start())
+            for match in matches:
+                ids += [match[2]] if match.re is _ATTACHED else match[1].split()
+    return list(dict.fromkeys(ids))
 
 
 def pictures_to_send(
-    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
+    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], max_tokens: int
 ) -> dict[str, EncodedPicture]:
-    """Choose the newest pictures that fit into `room` tokens."""
+    """Choose the newest pictures that fit into `max_tokens`."""
     sent: dict[str, EncodedPicture] = {}
+    remaining_tokens = max_tokens
     for name in reversed(picture_ids(messages)):
-        if (picture := pictures.get(name)) is None:
+        picture = pictures.get(name)
+        if picture is None:
             continue
-        room -= picture.tokens
-        if len(sent) == MOST or room < 0:
+        remaining_tokens -= picture.tokens
+        if len(sent) == MOST or remaining_tokens < 0:
             break
         sent[name] = picture
     return sent
@@ -100,7 +102,7 @@ def with_pictures(
 ) -> list[AnyMessage]:
     """Add each picture to the first message that names it; note where one is not sent."""
     result: list[AnyMessage] = []
-    left = dict(sent)
+    remaining = dict(sent)
     for message in messages:
         names = picture_ids([message])
         if not names:
@@ -113,7 +115,7 @@ def with_pictures(
         # Content blocks of LangChain, which all providers accept.
         blocks: list[str | dict[str, str]] = [{"type": "text", "text": text}]
         for name in names:
-            if picture := left.pop(name, None):
+            if picture := remaining.pop(name, None):
                 blocks += [
                     {"type": "text", "text": prompts.PICTURE.format(name=name)},
                     {"type": "image", "base64": picture.data, "mime_type": picture.mime},

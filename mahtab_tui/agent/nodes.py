@@ -74,8 +74,24 @@ _MAX_CHECKED_CHARS = 4_000
 """Maximum characters of each code block and output in the prompt of the check."""
 _MAX_UNFINISHED_CHARS = 20_000
 """Characters of an answer without an end that go back to the model."""
-_LAST = 20_000
+_MAX_JUDGEMENT_CHARS = 20_000
 """Characters at the end of an answer to search for the judgement."""
+_RETRY_TEMPERATURE = 0.7
+_CELL = re.compile(r' cell="([0-9]+)"')
+_SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
+"""Start of a record that figures may come from."""
+_NO_RESULTS = re.compile(
+    r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
+)
+"""Example rows of a table, and versions of modules."""
+_CHALLENGE = re.compile(
+    f"^.*{re.escape(max(re.split('{[a-z_]+}', prompts.CORRECT_FIGURES), key=len))}.*$",
+    re.MULTILINE,
+)
+"""A request to correct figures, which names the wrong ones."""
+
+Update = dict[str, Any]
+"""The values of the state that a node changes."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
@@ -86,7 +102,7 @@ def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -
 
 def parse_reflection(text: str) -> ReflectionResult | None:
     """Return the last judgement in an answer."""
-    text = text[-_LAST:]
+    text = text[-_MAX_JUDGEMENT_CHARS:]
     start = text.rfind("{")
     while start >= 0:
         try:
@@ -103,25 +119,10 @@ def parse_reflection(text: str) -> ReflectionResult | None:
     return None
 
 
-Update = dict[str, Any]
-
-_RETRY_TEMPERATURE = 0.7
-_CELL = re.compile(r' cell="([0-9]+)"')
-_SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
-"""Start of a record that figures may come from."""
-_NO_RESULTS = re.compile(
-    r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
-)
-"""Example rows of a table, and versions of modules."""
-_CHALLENGE = re.compile(
-    f"^.*{re.escape(max(re.split('{[a-z_]+}', prompts.CORRECT_FIGURES), key=len))}.*$",
-    re.MULTILINE,
-)
-"""A request to correct figures, which names the wrong ones."""
-
-
 @dataclass(eq=False, repr=False)
 class Nodes:
+    """The functions that the graph calls, and the models that they ask."""
+
     llm: BaseChatModel
     _session: AgentHost
     max_turns: int
@@ -140,7 +141,7 @@ class Nodes:
     @property
     def leads_small_model(self) -> bool:
         """Whether the model is told to compute at once, and to compute again what no output
-        shows. A capable model is only held up by that."""
+        shows. That only holds up a capable model."""
         return self.loop == "single" or (self.loop == "auto" and is_small(self.llm))
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
@@ -160,8 +161,10 @@ class Nodes:
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
         assert self.toolset is not None
-        messages, count = list(state["messages"]), state["tool_count"]
-        turn, step = state["turn"], state["step"]
+        messages = list(state["messages"])
+        count = state["tool_count"]
+        turn = state["turn"]
+        step = state["step"]
         for index, call in enumerate(state["tool_calls"]):
             record = AssistantTool(
                 call=f"{turn}.{step}.{index}",
@@ -172,20 +175,22 @@ class Nodes:
                 name=call["name"],
                 arguments=json.dumps(call["arguments"], ensure_ascii=False),
             )
-            ran = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
+            outcome = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
             seconds = 0.0
             if count < MOST_CALLS:
                 count += 1
                 writer(record)
-                began = time.monotonic()
-                ran = run_call(call, self.toolset, self._session.cancelled)
-                seconds = round(time.monotonic() - began, 3)
-            record = record.changed(text=ran.text, state=ran.state, duration=seconds, time=0.0)
+                start = time.monotonic()
+                outcome = run_call(call, self.toolset, self._session.cancelled)
+                seconds = round(time.monotonic() - start, 3)
+            record = record.changed(
+                text=outcome.text, state=outcome.state, duration=seconds, time=0.0
+            )
             writer(record)
             element = to_xml(record, "call", "name", "arguments", "state")
             element = prompts.escape_sections(element)
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
-            if ran.state == "stopped":
+            if outcome.state == "stopped":
                 break
         stopped = self._session.cancelled.is_set()
         return {"messages": messages, "tool_count": count, "stopped": stopped}
@@ -202,8 +207,8 @@ class Nodes:
         answer = self._answer(state, messages, writer, self._binding(forbidden=True))
         if parse_response(answer["current_response"]).code_blocks:
             *earlier, last = answer["messages"]
-            marked = last.model_copy(update={"content": f"{last.text}\n\n{prompts.CODE_NOT_RUN}"})
-            answer["messages"] = [*earlier, marked]
+            text = f"{last.text}\n\n{prompts.CODE_NOT_RUN}"
+            answer["messages"] = [*earlier, last.model_copy(update={"content": text})]
         return answer | {"code_blocks": []}
 
     def _is_out_of_steps(self, state: AgentState) -> bool:
@@ -218,7 +223,7 @@ class Nodes:
         return prompts.STALLED.format(steps=MAX_ALIKE_STEPS)
 
     def read_reply(self, state: AgentState) -> Update:
-        """Take the code of a reply. An answer that contradicts its outputs is sent back once."""
+        """Read the code of a reply. An answer that contradicts its outputs is sent back once."""
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
@@ -234,21 +239,23 @@ class Nodes:
         """Send an answer back once, if it contradicts the output or comes from nowhere."""
         if state["sent_back"]:
             return {}
+
         messages = state["messages"]
         if _last_run(state["execution_results"]) is not None:
-            if not (challenge := self._challenge(state)):
+            challenge = self._challenge(state)
+            if not challenge:
                 return {}
             messages = [*messages, HumanMessage(challenge)]
         elif self.leads_small_model and state["about_data"] and _uncomputed(state["figures"]):
-            # Without the figures, because a model that sees them repeats them.
+            # Without the answer, because a model that sees its figures repeats them.
             messages = _append_text(_without_answer(messages), prompts.COMPUTE_FIRST)
         else:
             return {}
         return {"sent_back": True, "messages": messages, "next": "generate"}
 
     def _challenge(self, state: AgentState) -> str:
-        """Return what an answer from outputs has to correct; empty if it may stand. A capable model
-        is asked only about slips, because it may know more than the outputs show."""
+        """Return the request to correct an answer from outputs; empty if the answer may stand. A
+        capable model is asked only about slips, because it may know more than the outputs show."""
         doubtful = _uncomputed(state["figures"])
         if not self.leads_small_model:
             doubtful = near_misses(doubtful)
@@ -276,7 +283,7 @@ class Nodes:
         """Carry out the decision about a block; after the last, the results become a message."""
         decision = state["decision"] or Decision("stop")
         results = list(state["execution_results"])
-        blocks = len(state["code_blocks"])
+        block_count = len(state["code_blocks"])
         stopped = decision.action == "stop" or self._session.cancelled.is_set()
         if not stopped:
             results.append(self._run(state, decision))
@@ -284,16 +291,24 @@ class Nodes:
         block = state["block"] + 1
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
-            for later in range(block, blocks):  # later blocks rely on it
+            # The later blocks rely on this one.
+            for later in range(block, block_count):
                 note = prompts.not_run_note(later, undone=undone)
                 results.append(_skip_result(state, later, note))
-            block = blocks
-        update: Update = {"execution_results": results, "block": block, "reflection": None}
-        update |= {"decision": None, "stopped": stopped}
-        if stopped or block == blocks:
-            of_this_step = step_results({**state, "execution_results": results})
-            text = render_results(of_this_step, max_output_chars(self.token_limit))
-            text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
+            block = block_count
+
+        update: Update = {
+            "execution_results": results,
+            "block": block,
+            "reflection": None,
+            "decision": None,
+            "stopped": stopped,
+        }
+        if stopped or block == block_count:
+            results_of_step = step_results({**state, "execution_results": results})
+            text = render_results(results_of_step, max_output_chars(self.token_limit))
+            if stopped:
+                text = f"{text}\n{prompts.STOPPED_RUN}".strip()
             update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
 
@@ -343,8 +358,9 @@ class Nodes:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
             if not answer.stopped:
                 failure = answer.failure.rstrip(".")
-                why = f"failed ({failure})" if failure else "could not be read"
-                _warn(writer, f"The check of the result {why}, so the result counts as complete.")
+                problem = f"failed ({failure})" if failure else "could not be read"
+                text = f"The check of the result {problem}, so the result counts as complete."
+                _warn(writer, text)
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
         if not result["is_complete"]:
             hint = prompts.INCOMPLETE.format(
@@ -383,7 +399,10 @@ class Nodes:
             _warn(writer, answer.cut_note)
         if answer.ended and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
-        text, calls, message = answer.text, list(answer.calls), answer.message
+
+        text = answer.text
+        calls = list(answer.calls)
+        message = answer.message
         if self.toolset is not None and not calls and answer.ended:
             text, calls = parse_written_calls(text, self.toolset.tools)
             if calls:
@@ -412,11 +431,12 @@ class Nodes:
         """Ask the model; if its service rejects pictures, tools or the length, ask again without or
         with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        given = messages if options else calls_as_text(messages)
+        if not options:
+            messages = calls_as_text(messages)
         pictures = self._pictures
-        request = self._fit_messages(given, system, pictures, writer)
+        request = self._fit_messages(messages, system, pictures, writer)
         sent = self._choose_pictures(request, pictures)
-        if not set(attached_picture_ids(given[-1:])) <= set(sent):
+        if not set(attached_picture_ids(messages[-1:])) <= set(sent):
             if pictures:
                 _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
             else:
@@ -446,19 +466,20 @@ class Nodes:
         if not answer.text and sent and _is_unsupported(answer, "image", "vision", "multimodal"):
             if accepts_pictures(self.llm) is None:
                 self._rejects_pictures = self.llm
-            why = "The service rejected the pictures, so the model is asked without them."
-            _warn(writer, f"{why} {answer.failure}")
-            pictures = sent = {}
+            text = "The service rejected the pictures, so the model is asked without them."
+            _warn(writer, f"{text} {answer.failure}")
+            pictures = {}
+            sent = {}
             answer = ask(request, sent, options)
         if answer.too_long and not answer.text:
             tokens = estimate_size(system) + estimate_size(request) + _picture_tokens(sent)
             self.known_limit = tokens // 2
-            request = self._fit_messages(given, system, pictures, writer)
+            request = self._fit_messages(messages, system, pictures, writer)
             answer = ask(request, self._choose_pictures(request, pictures), options)
         elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
             self._rejects_tools = self.llm
-            why = "The model does not support tools, so it is asked without them."
-            writer(Notice(why, level="info"))
+            text = "The model does not support tools, so it is asked without them."
+            writer(Notice(text, level="info"))
             answer = ask(calls_as_text(request), sent, {})
         return answer
 
@@ -480,11 +501,14 @@ class Nodes:
         pictures: Mapping[str, EncodedPicture],
         writer: StreamWriter,
     ) -> list[AnyMessage]:
-        for_pictures = _picture_tokens(self._choose_pictures(messages, pictures))
-        fitted = fit(messages, self.token_limit - estimate_size(system) - for_pictures)
+        picture_tokens = _picture_tokens(self._choose_pictures(messages, pictures))
+        fitted = fit(messages, self.token_limit - estimate_size(system) - picture_tokens)
         if fitted != messages:
-            why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
-            _warn(writer, why)
+            text = (
+                "The conversation is too long for the model, so this time outputs are shortened, or"
+                " its beginning is left out."
+            )
+            _warn(writer, text)
         return fitted
 
     def _choose_pictures(
@@ -495,8 +519,9 @@ class Nodes:
 
     @property
     def token_limit(self) -> int:
-        room = input_limit(self.llm)
-        return min(room, self.known_limit or room)
+        """The tokens that the model can read."""
+        limit = input_limit(self.llm)
+        return min(limit, self.known_limit or limit)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = make_request(state)
@@ -512,7 +537,7 @@ class Nodes:
 
     def _repeats_last_run(self, state: AgentState, code: str) -> bool:
         """Tell whether code is what ran last, for this question and in the session, so that its
-        result would be the same. Tools may have changed files since."""
+        result would be the same. That is unknown after tools, which may have changed files."""
         last_run = _last_run(state["execution_results"])
         if last_run is None or last_run["cell"] != self._session.last_cell:
             return False
@@ -530,8 +555,11 @@ class Nodes:
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
-    turn, step, block, blocks = state["turn"], state["step"], state["block"], state["code_blocks"]
-    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(blocks), blocks[block])
+    turn = state["turn"]
+    step = state["step"]
+    block = state["block"]
+    codes = state["code_blocks"]
+    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(codes), codes[block])
 
 
 def _skip_result(
@@ -572,7 +600,7 @@ def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
     """Look up an answer's figures in all that was printed, attached, run and said in the
-    conversation. Those of a plan are proposals, so they are not looked up."""
+    conversation. The figures of a plan are proposals, so they are not looked up."""
     if _is_plan(messages, state["original_prompt"]):
         return ()
     parsed = parse_response(answer)
@@ -585,7 +613,7 @@ def _figures(
             continue
         earlier = parse_response(text)
         blocks += earlier.code_blocks
-        # What this turn's answers said may be what is wrong with them.
+        # An earlier answer of this turn may have the same wrong figure.
         if not (message.id or "").startswith(f"{state['turn']}."):
             sources.append(FigureSource(None, earlier.chat, printed=False))
     code = "\n".join([*blocks, *(result["code"] for result in state["execution_results"])])
@@ -599,70 +627,82 @@ def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
 
 def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:
     """Return whether the newest message with the question asks for a plan."""
-    asked = (
-        str(message.text)
-        for message in reversed(messages)
-        if message.type == "human" and question in str(message.text)
-    )
-    return prompts.PLANNING in next(asked, "")
+    for message in reversed(messages):
+        text = str(message.text)
+        if message.type == "human" and question in text:
+            return prompts.PLANNING in text
+    return False
 
 
 def _message_sources(text: str) -> Iterator[FigureSource]:
     """Return the outputs and attachments of a message, and its other text: the user's words and
     code, descriptions of variables, and notes on what was skipped and undone."""
-    rest: list[str] = []
+    other_texts: list[str] = []
     end = 0
     for record in _source_records(text):
         cell = _CELL.search(record.tag)
         yield FigureSource(int(cell[1]) if cell else None, record.content)
-        rest.append(text[end : record.start])
+        other_texts.append(text[end : record.start])
         end = record.end
-    words = _CHALLENGE.sub("", "\n".join((*rest, text[end:])))
+    other_texts.append(text[end:])
+    words = _CHALLENGE.sub("", "\n".join(other_texts))
     yield FigureSource(None, _NO_RESULTS.sub("", words), printed=False)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
+    """Return messages without the answer at their end."""
     return messages[:-1] if messages[-1].type == "ai" else messages
 
 
 def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
+    """Add a text to the last message, or as a message after an answer."""
     if not isinstance(messages[-1], HumanMessage):
         return [*messages, HumanMessage(addition)]
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
 def _stored_text(answer: ModelAnswer) -> str:
-    """Some providers reject empty messages."""
-    mark = prompts.FAILED_ANSWER if answer.failure else ""
-    mark = prompts.STOPPED_ANSWER if answer.stopped else mark
+    """Return an answer for the conversation; never empty, which some providers reject."""
+    mark = ""
+    if answer.stopped:
+        mark = prompts.STOPPED_ANSWER
+    elif answer.failure:
+        mark = prompts.FAILED_ANSWER
     text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
     return "\n\n".join(part for part in (text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
 class _SourceRecord(NamedTuple):
+    """A record in a message, in which figures may occur."""
+
     tag: str
     content: str
     start: int
+    """Where its start tag begins in the message."""
     end: int
-    """Where the element begins and ends in its message."""
+    """Where its content ends."""
 
 
 def _source_records(text: str) -> Iterator[_SourceRecord]:
-    end = 0
-    unclosed = set[str]()
-    while begun := _SOURCE.search(text, end):
-        name, start, end = begun[1], begun.start(), begun.end()
-        closed = -1 if name in unclosed else text.find(f"</{name}>", end)
-        if closed < 0:
-            unclosed.add(name)
+    position = 0
+    unclosed_names = set[str]()
+    while opening := _SOURCE.search(text, position):
+        name = opening[1]
+        start = opening.start()
+        position = opening.end()
+        # Looking again for an end tag that does not exist would take long.
+        end = -1 if name in unclosed_names else text.find(f"</{name}>", position)
+        if end < 0:
+            unclosed_names.add(name)
             continue
-        tag, _, content = text[start:closed].partition(">")
-        end = closed
+        tag, _, content = text[start:end].partition(">")
+        position = end
         yield _SourceRecord(tag, content, start, end)
 
 
-def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:
-    return any(word in answer.failure.lower() for word in what)
+def _is_unsupported(answer: ModelAnswer, *feature_words: str) -> bool:
+    """Tell whether a service rejected a feature, by the words of its error."""
+    return any(word in answer.failure.lower() for word in feature_words)
 
 
 def _picture_tokens(pictures: Mapping[str, EncodedPicture]) -> int:

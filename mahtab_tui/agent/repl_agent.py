@@ -99,7 +99,8 @@ class _Turn:
 
     def _end(self, state: str) -> None:
         self._end_stream()
-        turn, step = self._state["turn"], self._state["step"]
+        turn = self._state["turn"]
+        step = self._state["step"]
         emit(self._host.log, Agent(state=state, turn=turn, step=step, party=self._host.party))
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
@@ -178,15 +179,26 @@ class ReplAgent:
         output_answers: bool = False,
         loop: LoopMode = "auto",
     ) -> None:
-        """session: a `SessionState`, or a host. model: a model or its name (see `get_llm`).
-        max_turns: the number of answers with code per question after which the user is asked. reflection: when a separate
-        call checks the results. reflection_llm: the model that checks and summarises. skills:
-        descriptions by name. history: pairs of "user" or "assistant" and text. max_history: number
-        of questions sent in full; earlier ones are summarised. output_answers: whether a short
-        output of a single block ends a question. loop: how the model is led (see the setting). Raises `ModelError`."""
+        """
+        Args:
+            session: A `SessionState`, or a host.
+            model: A model or its name (see `get_llm`).
+            max_turns: The number of answers with code for a question after which the user is asked.
+            reflection: When a separate call checks the results.
+            reflection_llm: The model that checks and summarises.
+            skills: Descriptions by name.
+            history: Pairs of "user" or "assistant" and text.
+            max_history: The number of questions that are sent in full; earlier ones are summarised.
+            output_answers: Whether a short output of a single block ends a question.
+            loop: How the model is led (see the setting).
+
+        Raises:
+            ModelError: The model cannot be used.
+        """
         if isinstance(session, AgentSession):
             host = session.agent_host(model if isinstance(model, str) else model._llm_type)
-            tools, history = tools or session.tools(), [*session.conversation(), *history]
+            tools = tools or session.tools()
+            history = [*session.conversation(), *history]
         else:
             host = session
         self._host = host
@@ -305,12 +317,14 @@ class ReplAgent:
         with self._turn_lock:
             self._history.max_history = max_history
             nodes = self._nodes
-            nodes.max_turns, nodes.reflection = max_turns, reflection
+            nodes.max_turns = max_turns
+            nodes.reflection = reflection
             nodes.output_answers = output_answers
             nodes.loop = loop
-            old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
-        if isinstance(old, Stoppable):
-            old.close()
+            old_llm = nodes.reflection_llm
+            nodes.reflection_llm = reflection_llm
+        if isinstance(old_llm, Stoppable):
+            old_llm.close()
 
     def compact(self, keep: str, turn: int) -> str | None:
         """See `MessageHistory.compact`. Waits for the running turn."""
@@ -343,30 +357,15 @@ class ReplAgent:
             self.stop()
 
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
-        host, nodes = self._host, self._nodes
+        host = self._host
         prompt = make_encodable(prompt)
         turn = host.new_turn() if shown is None else shown
         if shown is None:
             emit(host.log, UserChat(prompt, turn=turn))
-        known = "\n".join(str(message.text) for message in self.messages if message.type != "ai")
-        question = host.add_context(turn, prompt, known)
-        about_data = bool(question.instruction)
-        if not nodes.leads_small_model:
-            question = question._replace(instruction="")
-        self._history.ask(question)
+        about_data = self._add_question(prompt, turn)
         system = self._system_message()
-        summariser = nodes.reflection_llm or nodes.llm
-        summarised = self._history.summary_end
-        messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
-        if self._history.summary_end != summarised:
-            # The descriptions that were not repeated may have been summarised now.
-            self._history.set_variables(host.describe_variables(prompt, ""))
-            messages = self.messages
-        # A summary may have replaced the messages with them.
-        texts = [str(message.text) for message in messages]
-        if changed := changed_sections(self._sections(), texts):
-            self._history.extend_question(before=make_encodable(changed))
-            messages = self.messages
+        messages = self._prepare_messages(prompt, turn, system)
+
         state = create_initial_state(
             prompt,
             messages=messages,
@@ -379,20 +378,44 @@ class ReplAgent:
             run_graph(self._graph, state, host, callbacks)
         finally:
             # Nodes may have added to the question.
-            asked, now = str(messages[-1].text), str(state["messages"][sent - 1].text)
-            self._history.extend_question(after=now[len(asked) :])
+            text_before = str(messages[-1].text)
+            text_after = str(state["messages"][sent - 1].text)
+            self._history.extend_question(after=text_after[len(text_before) :])
             self._history.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
-        reply = parse_response(state["current_response"], ended=state["ended"])
-        if state["stopped"] or not reply.code_blocks:
-            return reply.spoken
-        # The last reply has code: by `output_answers`, or because no more code runs.
-        outputs = [result["output"].strip() for result in state["execution_results"]]
-        last_output = next((output for output in reversed(outputs) if output), "")
-        if step_results(state):
-            return last_output
-        return "\n\n".join(part for part in (reply.spoken.strip(), last_output) if part)
+        return _final_words(state)
+
+    def _add_question(self, prompt: str, turn: int) -> bool:
+        """Add a question with its context to the conversation; return whether it is about data."""
+        conversation = "\n".join(
+            str(message.text) for message in self.messages if message.type != "ai"
+        )
+        question = self._host.add_context(turn, prompt, conversation)
+        about_data = bool(question.instruction)
+        if not self._nodes.leads_small_model:
+            question = question._replace(instruction="")
+        self._history.ask(question)
+        return about_data
+
+    def _prepare_messages(self, prompt: str, turn: int, system: SystemMessage) -> list[AnyMessage]:
+        """Return the conversation for a question, whose beginning may be summarised now."""
+        nodes = self._nodes
+        summary_end = self._history.summary_end
+        summariser = nodes.reflection_llm or nodes.llm
+        messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
+        if self._history.summary_end != summary_end:
+            # The descriptions that were not repeated may have been summarised.
+            self._history.set_variables(self._host.describe_variables(prompt, ""))
+            messages = self.messages
+
+        # The summary may have replaced the messages with the newest sections.
+        texts = [str(message.text) for message in messages]
+        changed = changed_sections(self._sections(), texts)
+        if changed:
+            self._history.extend_question(before=make_encodable(changed))
+            messages = self.messages
+        return messages
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of the next question by kind, and the maximum."""
@@ -410,20 +433,37 @@ class ReplAgent:
     def _system_message(self) -> SystemMessage:
         """Anything that may change within a session is sent with the questions, so that the start
         of the prompt stays the same."""
-        tools, offered = self._nodes.toolset, self._nodes.offered_tools
+        tools = self._nodes.toolset
+        offered = self._nodes.offered_tools
         functions = tools.functions() if tools is not None else ()
         return SystemMessage(
             system_prompt([function for function in functions if function.called not in offered])
         )
 
     def _sections(self) -> dict[str, str]:
-        sections, tools = {"surroundings": self._host.surroundings()}, self._nodes.toolset
+        sections = {"surroundings": self._host.surroundings()}
+        tools = self._nodes.toolset
         if tools is None:
             return sections | background(self._skills)
         skills = {**tools.skills.descriptions(bundled=False), **self._skills}
         return sections | background(
             skills, tools.loaded.instructions(), tools.instructions(), tools.servers()
         )
+
+
+def _final_words(state: AgentState) -> str:
+    """Return the answer of a turn that has ended."""
+    reply = parse_response(state["current_response"], ended=state["ended"])
+    if state["stopped"] or not reply.code_blocks:
+        return reply.spoken
+
+    # The last reply has code. By `output_answers`, the output of that code is the answer; otherwise
+    # no more code runs, and the last output completes the words.
+    outputs = [result["output"].strip() for result in state["execution_results"]]
+    last_output = next((output for output in reversed(outputs) if output), "")
+    if step_results(state):
+        return last_output
+    return "\n\n".join(part for part in (reply.spoken.strip(), last_output) if part)
 
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ CHARS_PER_TOKEN = 4
 def max_output_chars(window_tokens: int) -> int:
     """Return how many characters of a block's output a model gets, by what it can read."""
     if window_tokens < SMALL_WINDOW_TOKENS:
-        return window_tokens // 4 * CHARS_PER_TOKEN
+        return window_tokens // 4 * CHARS_PER_TOKEN  # a quarter, as at the limit
     share = (window_tokens - SMALL_WINDOW_TOKENS) / (LARGE_WINDOW_TOKENS - SMALL_WINDOW_TOKENS)
     more_tokens = (MAX_OUTPUT_TOKENS - MIN_OUTPUT_TOKENS) * min(1.0, share)
     return (MIN_OUTPUT_TOKENS + int(more_tokens)) * CHARS_PER_TOKEN
@@ -49,32 +49,41 @@ def render_results(
     """Format outputs as escaped records.
 
     Args:
-        max_chars: characters of each output and each code; the middle of a longer one is left out.
-        with_code: include all code, not only code that the user edited.
+        max_chars: Characters of each output and each code; the middle of a longer one is left out.
+        with_code: Whether to include all code, not only code that the user edited.
     """
     return "\n".join(_render_result(result, with_code, max_chars) for result in results)
 
 
-def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
-    note, cell = result["note"], result["cell"]
+def _render_result(result: ExecutionResult, with_code: bool, max_chars: int) -> str:
+    note = result["note"]
+    has_run = result["status"] not in ("skipped", "repeated")
     parts = [note] if note else []
-    ran = result["status"] not in ("skipped", "repeated")
-    if with_code or (ran and note):
-        code = shorten(escape_for_model(result["code"]), limit)
-        parts.append(prompts.escape_sections(to_xml(AssistantReplIn(code, cell=cell))))
-    if ran:
-        output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
-        if len(output) > limit:
-            output = shorten(output, limit, prompts.see_whole_output(cell))
-        output = output or "(nothing was printed)"
-        if made := result.get("variables"):
-            output = f"{output}\n\n{escape_for_model(made)}"
-        element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
-        if pictures := result.get("pictures"):
-            names = attributes({"pictures": " ".join(pictures)})
-            element = element.replace(">", f"{names}>", 1)
+    if with_code or (has_run and note):
+        code = shorten(escape_for_model(result["code"]), max_chars)
+        element = to_xml(AssistantReplIn(code, cell=result["cell"]))
         parts.append(prompts.escape_sections(element))
+    if has_run:
+        parts.append(prompts.escape_sections(_output_element(result, max_chars)))
     return "\n".join(parts)
+
+
+def _output_element(result: ExecutionResult, max_chars: int) -> str:
+    """Format an output, with the variables that changed and the ids of the figures that were
+    drawn."""
+    cell = result["cell"]
+    output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
+    if len(output) > max_chars:
+        output = shorten(output, max_chars, prompts.see_whole_output(cell))
+    output = output or "(nothing was printed)"
+    if variables := result.get("variables"):
+        output = f"{output}\n\n{escape_for_model(variables)}"
+
+    element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
+    if picture_ids := result.get("pictures"):
+        names = attributes({"pictures": " ".join(picture_ids)})
+        element = element.replace(">", f"{names}>", 1)
+    return element
 
 
 def binding_arguments(

@@ -19,8 +19,8 @@ from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.terminal_screen import collapse
 
 MAX_CORRECTED_CHARS = 200_000
-"""Characters of an answer up to which its streamed pieces are compared with the whole answer, which
-takes a second for a million."""
+"""Characters of an answer up to which its streamed pieces are compared with the whole answer. For a
+million, that takes a second."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -160,23 +160,28 @@ class Cell(Entry):
 
     def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""
-        matching = (each for each in displays if each[0] == text)
-        if kind == "display" and (shown := next(matching, None)):
-            self.output.show(*shown)
-        else:
+        display: DisplayedValue | None = None
+        if kind == "display":
+            display = next((display for display in displays if display[0] == text), None)
+        if display is None:
             self.output.feed(kind, text)
+        else:
+            self.output.show(*display)
 
     def clear_output(self) -> None:
+        """Remove what was printed and displayed so far."""
         self.output.clear()
         self.displays.clear()
         self.named_displays.clear()
 
     def add_display(self, display: DisplayedValue, name: str) -> None:
+        """Keep a displayed value until its text arrives; name: empty if it is never updated."""
         if name:
             self.named_displays[name] = len(self.displays)
         self.displays.append(display)
 
     def update_display(self, display: DisplayedValue, name: str) -> None:
+        """Replace a displayed value by its name."""
         index = self.named_displays.get(name)
         if index is not None:
             self.output.replace_display(self.displays[index], display)
@@ -410,12 +415,13 @@ class Conversation:
         streamed = deque(pieces)
         for is_code, text in _split_code(self._answer_parts(record.text)):
             kind = Cell if is_code else Words
-            same_kind = (n for n, piece in enumerate(streamed) if isinstance(piece, kind))
-            position = next(same_kind, None)
-            if position is None:
+            indexes = (index for index, piece in enumerate(streamed) if isinstance(piece, kind))
+            index = next(indexes, None)
+            if index is None:
                 self._begin_piece(pieces, record, text, code=is_code)
                 continue
-            for _ in range(position):
+            # The streamed pieces before the next one of this kind are not in the whole answer.
+            for _ in range(index):
                 self._drop(streamed.popleft())
             self._correct(streamed.popleft(), text)
         for piece in streamed:

@@ -15,13 +15,13 @@ _MIN_NEAR_DIGITS = 3
 """Digits of a figure from which one wrong digit is a slip; with two, any number is near."""
 _MIN_LENGTH_CHANGE_DIGITS = 4
 """Digits from which a lost or doubled digit is a slip."""
-_UNIT_SCALES = (1e3, 1e6, 1e9)
-"""Between units such as s and µs."""
+_UNIT_FACTORS = (1e3, 1e6, 1e9)
+"""Between units such as s and ms or µs."""
+YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _LIST_ITEM = re.compile(r"[ \t]*+(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _TABLE_ROW = re.compile(r"[ \t]*+\|")
 _BRACKETED = re.compile(r"\[([^\[\]\n]{1,5000})\]")
 _WORD = re.compile(r"[\w.]{1,40}")
-YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _ENUMERATION = re.compile(r",\s|\sand\s")
 
 
@@ -30,6 +30,8 @@ Precision = Literal["whole", "decimals", "rounded"]
 
 
 class Operand(NamedTuple):
+    """A figure from which others may be computed."""
+
     value: float
     """Not negative; a percentage as a fraction."""
     text: str
@@ -56,17 +58,20 @@ def derive_by_pairs(
     percent: bool,
     factor: bool,
 ) -> str:
-    """Return how two figures give one that `accepts` takes, such as "8 of 406"; empty if none do.
+    """Return how a figure follows from two others, such as "8 of 406"; empty if it does not.
 
     Args:
-        precision: How it is written; a sum of whole numbers has no decimals.
+        operands: The figures from which it may follow.
+        accepts: Tells whether a computed value is rounded to the figure.
+        precision: How the figure is written; a sum of whole numbers has no decimals.
         ratios: Whether to try ratios and products.
-        percent: Whether it is a share or a change.
-        factor: Whether it may compare figures of different units, such as s and µs.
+        percent: Whether the figure is a share or a change.
+        factor: Whether the figure may compare values in different units, such as s and µs.
     """
     for first, second in combinations(operands, 2):
         results = list(_sums(first, second, precision, percent=percent))
-        # A share of a figure may be a whole number, a ratio is not without a word for it.
+        # A share of a figure may be a whole number. A whole number is a ratio only if its text says
+        # so, as "3 times" does.
         tries_ratios = ratios or first.is_percent != second.is_percent
         if tries_ratios and not (first.is_year or second.is_year):
             results += _ratios(first, second, percent=percent, factor=factor)
@@ -83,14 +88,15 @@ def derive_by_pairs(
 def derive_part(
     part: Operand, whole: Operand, accepts: Callable[[float], bool], *, percent: bool
 ) -> str:
-    """Return whether a part is a share of a whole, or what the rest of it is."""
+    """Return how a figure follows from a part and its whole: as the share of the part, or as the
+    rest of the whole; empty if it does not."""
     if part.is_year or not 0 < part.value < whole.value:
         return ""
     share = part.value / whole.value
     if percent and accepts(share):
         return f"{part.text} of {whole.text}"
-    exact = part.is_whole and whole.is_whole
-    if not percent and exact and accepts(whole.value - part.value):
+    are_counts = part.is_whole and whole.is_whole
+    if not percent and are_counts and accepts(whole.value - part.value):
         return f"{whole.text} − {part.text}"
     return ""
 
@@ -98,11 +104,15 @@ def derive_part(
 def _sums(
     first: Operand, second: Operand, precision: Precision, *, percent: bool
 ) -> Iterator[tuple[float, str]]:
-    """Return the sum and the difference of two figures of one kind, with how they were computed."""
-    same_kind = first.is_percent == second.is_percent == percent
-    unlike: Precision = "decimals" if first.is_whole and second.is_whole else "whole"
-    if not same_kind or first.is_year != second.is_year or (not percent and precision == unlike):
+    """Return the difference and the sum of two figures of one kind, with how they were computed."""
+    is_same_kind = first.is_percent == second.is_percent == percent
+    if not is_same_kind or first.is_year != second.is_year:
         return
+    # A sum of whole numbers has no decimals; another one has.
+    impossible_precision = "decimals" if first.is_whole and second.is_whole else "whole"
+    if not percent and precision == impossible_precision:
+        return
+
     smaller, larger = sorted((first, second))
     yield larger.value - smaller.value, f"{larger.text} − {smaller.text}"
     if not first.is_year:
@@ -116,13 +126,15 @@ def _ratios(
     smaller, larger = sorted((first, second))
     if not smaller.value:
         return []
-    one_percentage = first.is_percent != second.is_percent
-    if not percent and (one_percentage or smaller.value < 1 < larger.value):
-        if one_percentage and larger.is_percent:
+
+    is_one_a_percentage = first.is_percent != second.is_percent
+    if not percent and (is_one_a_percentage or smaller.value < 1 < larger.value):
+        if is_one_a_percentage and larger.is_percent:
             return _applied_share(larger, smaller)
         return _applied_share(smaller, larger)
-    if one_percentage:
+    if is_one_a_percentage:
         return []
+
     share = smaller.value / larger.value
     multiple = larger.value / smaller.value
     results = [
@@ -135,15 +147,15 @@ def _ratios(
     else:
         results.append((first.value * second.value, f"{first.text} × {second.text}"))
     if factor:
-        for scale in _UNIT_SCALES:
-            results.append((multiple * scale, f"{larger.text} / {smaller.text}"))
-            results.append((share * scale, f"{smaller.text} / {larger.text}"))
+        for unit_factor in _UNIT_FACTORS:
+            results.append((multiple * unit_factor, f"{larger.text} / {smaller.text}"))
+            results.append((share * unit_factor, f"{smaller.text} / {larger.text}"))
     return results
 
 
 def _applied_share(share: Operand, base: Operand) -> list[tuple[float, str]]:
-    """Return what a share of a figure is, its rest, and the figure before or after such a
-    change."""
+    """Return what a share of a figure is, what the rest is, and the figure before and after a change
+    by that share."""
     rest = 1 - share.value
     results = [
         (base.value * share.value, f"{share.text} of {base.text}"),
@@ -158,21 +170,22 @@ def _applied_share(share: Operand, base: Operand) -> list[tuple[float, str]]:
 
 
 def derive_growth(operands: Sequence[Operand], accepts: Callable[[float], bool]) -> str:
-    """Return how a yearly change follows from two figures and the years between two others."""
+    """Return how a yearly change follows from two figures and the years between two others; empty
+    if it does not."""
     years = sorted({operand.value for operand in operands if operand.is_year})
-    spans = {later - earlier for earlier, later in combinations(years, 2)}
+    durations = {later - earlier for earlier, later in combinations(years, 2)}
     for smaller, larger in combinations(sorted(operands), 2):
         if smaller.is_year or larger.is_year or not smaller.value:
             continue
-        for span in spans:
-            rate = (larger.value / smaller.value) ** (1 / span)
-            if accepts(rate - 1) or accepts(1 - 1 / rate):
-                return f"({larger.text} / {smaller.text}) over {span:g} years"
+        for duration in durations:
+            yearly_factor = (larger.value / smaller.value) ** (1 / duration)
+            if accepts(yearly_factor - 1) or accepts(1 - 1 / yearly_factor):
+                return f"({larger.text} / {smaller.text}) over {duration:g} years"
     return ""
 
 
 def derive_by_totals(operands: Sequence[Operand], accepts: Callable[[float], bool]) -> str:
-    """Return whether the last three or more figures add up to one that `accepts` takes."""
+    """Return how a figure is the sum of the last three or more; empty if it is not."""
     total = 0.0
     for count, operand in enumerate(reversed(operands), 1):
         total += operand.value
@@ -200,37 +213,41 @@ def table_totals(rows: Sequence[Sequence[float]]) -> list[Operand]:
     first number, which may be a label."""
     totals: list[Operand] = []
     for run in equal_rows(rows):
-        sums = [sum(column) for column in zip(*run, strict=True)]
-        totals += [Operand(abs(value), f"total of {len(run)} listed") for value in sums]
-        if len(run[0]) > 2:
-            sums = [sum(row[1:]) for row in run]
-            totals += [Operand(abs(value), f"total of {len(run[0]) - 1} listed") for value in sums]
+        column_sums = [sum(column) for column in zip(*run, strict=True)]
+        totals += _totals(column_sums, len(run))
+        summands = len(run[0]) - 1
+        if summands > 1:
+            totals += _totals([sum(row[1:]) for row in run], summands)
     return totals
 
 
+def _totals(sums: Iterable[float], summands: int) -> list[Operand]:
+    return [Operand(abs(value), f"total of {summands} listed") for value in sums]
+
+
 def line_counts(lines: Sequence[str]) -> set[int]:
-    """Return the numbers of items that a printed text lists: of lines in a block, without one or
-    two for its head and its end; of lines that share a word; of items in brackets."""
+    """Return how many items a printed text may list: the lines of each block, with and without one
+    or two for its head and its end; the lines that share a word; the items in brackets."""
     if not lines or len(lines) > MAX_LISTED_LINES:
         return set()
     counts: set[int] = set()
-    block = 0
-    words: Counter[str] = Counter()
+    block_lines = 0
+    lines_by_word: Counter[str] = Counter()
     for line in (*lines, ""):
-        words.update(set(_WORD.findall(line)))
+        lines_by_word.update(set(_WORD.findall(line)))
         for bracketed in _BRACKETED.finditer(line):
             counts.add(bracketed[1].count(", ") + 1)
         if line.strip():
-            block += 1
+            block_lines += 1
         else:
-            counts.update((block, block - 1, block - 2))
-            block = 0
-    counts.update(words.values())
+            counts.update((block_lines, block_lines - 1, block_lines - 2))
+            block_lines = 0
+    counts.update(lines_by_word.values())
     return {count for count in counts if count > 1}
 
 
 def list_sizes(text: str) -> set[int]:
-    """Return the numbers of items of the lists and tables in Markdown."""
+    """Return how many items each list and table in Markdown has."""
     sizes: set[int] = set()
     items = 0
     rows = 0
@@ -249,10 +266,13 @@ def list_sizes(text: str) -> set[int]:
 
 
 def enumerated_items(sentence: str) -> set[int]:
-    """Return how many items the rest of a sentence may enumerate."""
-    _, colon, items = sentence.partition(":")
+    """Return how many items a sentence may enumerate after a colon."""
+    items = sentence.partition(":")[2]
     separators = len(_ENUMERATION.findall(items))
-    return {separators + 1, separators} if colon and separators else set()
+    if not separators:
+        return set()
+    # ", and" before the last item counts as two separators.
+    return {separators + 1, separators}
 
 
 def wrong_digits(text: str) -> Iterator[str]:

@@ -12,16 +12,28 @@ from typing import NamedTuple
 from mahtab_tui.bus.figure_arithmetic import Operand, equal_rows, line_counts, table_totals
 from mahtab_tui.bus.figure_tokens import UNIT_SCALES, FigureToken
 
-SOURCE_END = 500_000
-"""Characters to read at each end of a source."""
-ALL_SOURCES = 8_000_000
+MAX_SOURCE_END_CHARS = 500_000
+"""Characters that are read at each end of a source."""
+_MAX_ALL_SOURCES_CHARS = 8_000_000
 MAX_PARTS = 20
 """Numbers up to which each number of a source may be a part of a whole."""
 _MAX_ROWS = 60
 """Rows of a source from whose numbers others may follow."""
+_MAX_LISTING_CHARS = 20_000
+"""Characters up to which the lines of a source are counted and added up."""
+_SOURCE_NUMBER = re.compile(
+    r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
+    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
+)
+_DTYPE = re.compile(r"^Name: .*|dtype: \w+", re.MULTILINE)
+"""What pandas writes below a column."""
+_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_DIGITS_BY_WORD = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 
 
 class FigureSource(NamedTuple):
+    """A text from which figures may come."""
+
     cell: int | None
     """None for an attachment, a tool's result, code, or the user's words."""
     text: str
@@ -29,21 +41,17 @@ class FigureSource(NamedTuple):
     """Whether it is an output, an attachment or a tool's result."""
 
 
-_SOURCE_NUMBER = re.compile(
-    r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
-    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
-)
-_DTYPE = re.compile(r"^Name: .*|dtype: \w+", re.MULTILINE)
-_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-_LISTING_CHARS = 20_000
-"""Characters up to which the lines of a source are counted and added up."""
-
-
 class Source:
+    """The numbers and lists of a text, each read when it is first asked for."""
+
     def __init__(self, source: FigureSource) -> None:
         self.cell = source.cell
         self.printed = source.printed
-        self.text = f"{source.text[:SOURCE_END]}\n{source.text[SOURCE_END:][-SOURCE_END:]}"
+        self.text = source.text
+        if len(self.text) > 2 * MAX_SOURCE_END_CHARS:
+            start = self.text[:MAX_SOURCE_END_CHARS]
+            end = self.text[-MAX_SOURCE_END_CHARS:]
+            self.text = f"{start}\n{end}"
 
     @cached_property
     def folded(self) -> str:
@@ -51,6 +59,7 @@ class Source:
 
     @cached_property
     def numbers(self) -> list[float]:
+        """All different numbers, the smallest first."""
         values: set[float] = set()
         for match in set(_SOURCE_NUMBER.findall(self.text)):
             values.update(_source_values(*match))
@@ -58,7 +67,7 @@ class Source:
 
     @cached_property
     def operands(self) -> list[Operand]:
-        """The different numbers of a short source in their order; only the first few."""
+        """The different numbers of a short source in their order, at most `MAX_PARTS` + 1."""
         operands: dict[float, Operand] = {}
         for line in self._lines:
             for match in _SOURCE_NUMBER.finditer(line):
@@ -70,6 +79,7 @@ class Source:
 
     @cached_property
     def operand_rows(self) -> list[list[Operand]]:
+        """The numbers of each of the first lines."""
         return [
             list(map(_source_operand, _SOURCE_NUMBER.finditer(line)))
             for line in self._lines[:_MAX_ROWS]
@@ -77,19 +87,23 @@ class Source:
 
     @cached_property
     def operand_columns(self) -> list[list[Operand]]:
+        """The numbers of each column of the tables in the first lines."""
         runs = equal_rows(self.operand_rows)
         return [list(column) for run in runs for column in zip(*run, strict=True)]
 
     @cached_property
     def _lines(self) -> list[str]:
-        """The lines of a short source, without what pandas writes below a column."""
-        if len(self.text) > _LISTING_CHARS:
+        """The lines of a short source, without what pandas writes below a column; none of a long
+        one."""
+        if len(self.text) > _MAX_LISTING_CHARS:
             return []
         return _DTYPE.sub("", self.text).splitlines()
 
     @cached_property
     def counts(self) -> set[int]:
-        return line_counts(self._lines) | {len(block) for block in equal_rows(self._rows)}
+        """How many items its lists and tables may have."""
+        table_sizes = {len(table) for table in equal_rows(self._rows)}
+        return line_counts(self._lines) | table_sizes
 
     @cached_property
     def _rows(self) -> list[list[float]]:
@@ -100,6 +114,7 @@ class Source:
 
     @cached_property
     def totals(self) -> list[Operand]:
+        """The sums of the columns and rows of its tables."""
         return table_totals(self._rows)
 
     def has_number(self, middle: float, half: float, signed: bool) -> bool:
@@ -107,23 +122,29 @@ class Source:
 
 
 def _source_values(sign: str, digits: str, gap: str, power: str, unit: str) -> list[float]:
-    """Return the values that a number in a source may have: as it is written, scaled by its unit,
-    or several numbers in a list."""
-    grouped = digits.replace(gap, "") if gap else digits
+    """Return the values that a number in a source may have: as it is written, then scaled by its
+    unit, and the same for each of its groups of digits, which may be numbers in a list."""
+    numerals = [digits]
+    if gap:
+        numerals = [digits.replace(gap, ""), *digits.split(gap)]
+
+    minus = "-" if sign else ""
+    scale = UNIT_SCALES.get(unit.lower(), 1)
     values: list[float] = []
-    for piece in (grouped, *(digits.split(gap) if gap else ())):
-        value = float(f"{'-' * bool(sign)}{piece}{power}")
-        values += [value, value * UNIT_SCALES.get(unit.lower(), 1)]
+    for numeral in numerals:
+        value = float(f"{minus}{numeral}{power}")
+        values += [value, value * scale]
     return values
 
 
 def _source_operand(match: re.Match[str]) -> Operand:
-    values = _source_values(*match.groups(""))
-    return Operand(abs(values[1]), match[0].strip())
+    _, scaled_value, *_ = _source_values(*match.groups(""))
+    return Operand(abs(scaled_value), match[0].strip())
 
 
 def contains(numbers: Sequence[float], middle: float, half: float, signed: bool) -> bool:
-    half += abs(middle) * 1e-12 + half * 1e-9
+    """Return whether one of the sorted numbers is in a range (see `NumberRange`)."""
+    half += abs(middle) * 1e-12 + half * 1e-9  # for the inexactness of floats
     return any(
         bisect_left(numbers, candidate - half) < bisect_right(numbers, candidate + half)
         for candidate in ((middle,) if signed else (middle, -middle))
@@ -133,39 +154,54 @@ def contains(numbers: Sequence[float], middle: float, half: float, signed: bool)
 
 def read_sources(sources: Sequence[FigureSource], question: str) -> list[Source]:
     """Return the newest cell first, then other sources, and the question last."""
-    remaining_chars = ALL_SOURCES
-    chosen: list[Source] = []
     newest_first = list(reversed(sources))
-    for source in sorted(newest_first, key=lambda source: source.cell is None):
-        read = Source(source)
-        if len(read.text) <= remaining_chars:
-            remaining_chars -= len(read.text)
-            chosen.append(read)
-    digits = dict(zip(_NUMBER_WORDS, map(str, range(13)), strict=True))
-    spoken = " ".join(digits.get(word, "") for word in fold(question[:SOURCE_END]).split())
-    return [*chosen, Source(FigureSource(None, f"{question} {spoken}", printed=False))]
+    newest_first.sort(key=lambda source: source.cell is None)
+    remaining_chars = _MAX_ALL_SOURCES_CHARS
+    chosen: list[Source] = []
+    for figure_source in newest_first:
+        source = Source(figure_source)
+        if len(source.text) <= remaining_chars:
+            remaining_chars -= len(source.text)
+            chosen.append(source)
+
+    # Numbers that are written as words count, too.
+    words = fold(question[:MAX_SOURCE_END_CHARS]).split()
+    digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
+    return [*chosen, Source(FigureSource(None, f"{question} {digits}", printed=False))]
 
 
 def find_token(token: FigureToken, sources: Sequence[Source]) -> tuple[bool, int | None]:
-    """Return whether a figure occurs in a source, and in which cell; exact numbers come first."""
-    if token.ranges == []:
+    """Return whether a figure occurs in a source, and in which cell; None if not in a cell."""
+    if token.ranges is None:
+        return _find_text(fold(token.quoted or token.text), sources)
+    if not token.ranges:  # 0 or 1
         return True, None
-    if (ranges := token.ranges) is not None:
-        exact = [candidate._replace(half=0) for candidate in ranges]
-        for wanted in (exact, ranges):
-            for source in sources:
-                if any(source.has_number(*candidate) for candidate in wanted):
-                    return True, source.cell
-        return False, None
-    text = fold(token.quoted or token.text)
+
+    # A source with the exact number comes before one in which it is rounded.
+    exact = [candidate._replace(half=0) for candidate in token.ranges]
+    for ranges in (exact, token.ranges):
+        for source in sources:
+            if any(source.has_number(*candidate) for candidate in ranges):
+                return True, source.cell
+    return False, None
+
+
+def _find_text(text: str, sources: Sequence[Source]) -> tuple[bool, int | None]:
+    """Return whether a folded text occurs in a source as whole words, and in which cell."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
-    after = r"(?!\d)" if text[-1].isdigit() else r"(?!\w)" if text[-1].isalnum() else ""
+    after = ""
+    if text[-1].isdigit():
+        after = r"(?!\d)"  # a unit may follow
+    elif text[-1].isalnum():
+        after = r"(?!\w)"
     pattern = re.compile(before + re.escape(text) + after)
     for source in sources:
+        # Looking for the text alone is much faster.
         if text in source.folded and pattern.search(source.folded):
             return True, source.cell
     return False, None
 
 
 def fold(text: str) -> str:
+    """Return a text for comparisons that ignore case and white space."""
     return " ".join(text.casefold().split())

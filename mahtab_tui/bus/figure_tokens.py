@@ -6,67 +6,23 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-
-def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    return ((token.start, token.end) for token in scan_figures(text))
-
-
-class NumberRange(NamedTuple):
-    """The numbers that are rounded to a figure."""
-
-    middle: float
-    half: float
-    signed: bool
-
-
-class FigureToken(NamedTuple):
-    start: int
-    end: int
-    text: str
-    ranges: list[NumberRange] | None = None
-    """None for other figures; empty for a number that means "none" or "one"."""
-    quoted: str = ""
-    hedge: str = ""
-    """Such as "about" or "<"."""
-
-    @property
-    def is_percent(self) -> bool:
-        return "%" in self.text or "per" in self.text
-
-    @property
-    def value(self) -> float:
-        """The number without its sign; a percentage as a fraction."""
-        middles = [abs(candidate.middle) for candidate in self.ranges or ()]
-        return min(middles) if self.is_percent else max(middles)
-
-    def acceptor(self) -> Callable[[float], bool]:
-        """Return a test whether a computed value, or a fraction, is rounded to the figure."""
-        ranges = self.ranges or []
-        most = max((abs(candidate.middle) for candidate in ranges), default=0.0)
-        bounds = [
-            (abs(candidate.middle), candidate.half * (1 + 1e-9))
-            for candidate in ranges
-            if not self.is_percent or abs(candidate.middle) * 10 < most  # not the one times 100
-        ]
-        return lambda value: any(abs(middle - value) <= half for middle, half in bounds)
-
-
-_W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
-"""A word character. Chinese has no space before a number."""
-_GAPS = " \u00a0\u2009\u202f"
-_NUMBER = rf"""(?<!{_W})(?<!\^)(?:
+_WORD_CHAR = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
+"""A word character, except of Chinese, Japanese and Korean, which have no space before a number."""
+_GROUP_SPACES = " \u00a0\u2009\u202f"
+"""Spaces that separate groups of digits."""
+_NUMBER = rf"""(?<!{_WORD_CHAR})(?<!\^)(?:
     (?P<sign>(?<![\w)\].])[-−])?(?:[$€£¥₹]\s?)?
     (?P<digits>(?>
-        \d{{1,3}}(?P<gap>[,.'’_{_GAPS}])\d{{3}}(?:(?P=gap)\d{{3}}){{0,8}}+(?!\d)(?:[.,]\d++)?
+        \d{{1,3}}(?P<gap>[,.'’_{_GROUP_SPACES}])\d{{3}}(?:(?P=gap)\d{{3}}){{0,8}}+(?!\d)(?:[.,]\d++)?
         | \d++(?:[.,]\d++)? | \.\d++
     ))
     (?P<power>[eE][-+]?\d{{1,3}}(?!\w))?
     (?P<unit>\s?(?:%|per\s?cent(?:age\s+points?)?\b|(?i:thousand|million|billion|trillion)\b)
-        | (?:[{_GAPS}]?(?:[kKMB]|bn|[kKMG]B)
+        | (?:[{_GROUP_SPACES}]?(?:[kKMB]|bn|[kKMG]B)
             | st|nd|rd|th|ms|min|h|m|cm|mm|km|in|kg|mg|g|x|×|px|[°º][CF]?|W|kW|mph|mpg|[$€£¥]
-        )(?!{_W})
+        )(?!{_WORD_CHAR})
     )?
-    (?!{_W}|[\ufe0f\u20e3]|-[A-Za-z])
+    (?!{_WORD_CHAR}|[\ufe0f\u20e3]|-[A-Za-z])
 )"""
 _TOKEN = re.compile(
     rf"""
@@ -88,12 +44,13 @@ _TOKEN = re.compile(
     | \d++(?:\.\d++)?\s?[×x*·]\s?10(?:\^|\*\*|[⁻⁺⁰¹²³⁴-⁹])[\d⁻⁺⁰¹²³⁴-⁹{{}}+−-]*+
     | (?!\d{{1,3}}(?:\.\d{{3}}){{2,}}+(?![.\d]))\d++(?:\.\d++){{2,}}+
     | (?P<number>{_NUMBER})
-    | (?!\d){_W}++(?:['’./@-]{_W}++)*+
-    | \d{_W}*+(?:[./-]{_W}++)*+
+    | (?!\d){_WORD_CHAR}++(?:['’./@-]{_WORD_CHAR}++)*+
+    | \d{_WORD_CHAR}*+(?:[./-]{_WORD_CHAR}++)*+
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups, and what is skipped."""
+"""Figures in named groups; what matches without one is skipped, such as code, headings, list
+numbers, addresses and times."""
 _QUOTES = ("ticked", "double", "single", "curly")
 ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
 _HEDGE = re.compile(
@@ -103,69 +60,177 @@ _HEDGE = re.compile(
 _CODE = re.compile(
     r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not)\b"
 )
-
-
-def scan_figures(text: str) -> Iterator[FigureToken]:
-    position = 0
-    while match := _TOKEN.search(text, position):
-        start, end = match.span()
-        position = max(end, position + 1)
-        if match["number"]:
-            found = _HEDGE.search(text[max(0, start - 20) : start])
-            hedge = found[0].strip() if found else ""
-            yield FigureToken(start, end, match[0], number_ranges(match, hedge), hedge=hedge)
-        elif match["date"]:
-            yield FigureToken(start, end, match[0])
-        elif quote := next((name for name in _QUOTES if match[name]), ""):
-            inner = match[quote].strip().rstrip(",.;:!?")
-            if number := ONLY_NUMBER.fullmatch(inner):
-                yield FigureToken(start, end, match[0], number_ranges(number, ""))
-            elif inner.count(" ") > 5 and quote != "ticked":  # a sentence
-                position = match.start(quote)
-            elif len(inner) > 1 and re.search(r"\w", inner) and not _CODE.search(inner):
-                yield FigureToken(start, end, match[0], quoted=inner)
-
-
-_UNITS = {
-    0.01: "% th",
+_UNITS_BY_SCALE = {
+    0.01: "% th",  # the 5th percentile is the quantile 0.05
     1e3: "thousand k kb",
     1e6: "million m mb",
     1e9: "billion b bn gb",
     1e12: "trillion",
 }
-UNIT_SCALES = {unit: factor for factor, units in _UNITS.items() for unit in units.split()}
+UNIT_SCALES = {unit: scale for scale, units in _UNITS_BY_SCALE.items() for unit in units.split()}
+_MAX_HEDGE_CHARS = 20
+_MAX_QUOTED_SPACES = 5
+"""A quotation with more spaces is a sentence rather than a value."""
+_MAX_P_VALUE = 0.1
+_MAX_EXPONENT = 300
+"""Powers of ten that a float can hold."""
+_ROUNDING_MARGIN = 1e-9
+"""For the inexactness of floats, relative to the half of a range."""
+
+
+class NumberRange(NamedTuple):
+    """The numbers that are rounded to a figure."""
+
+    middle: float
+    half: float
+    """Half the width of the range."""
+    signed: bool
+    """Whether the figure has a sign; without one, it may also be a negative number."""
+
+
+class FigureToken(NamedTuple):
+    """A figure in an answer."""
+
+    start: int
+    end: int
+    text: str
+    ranges: list[NumberRange] | None = None
+    """None for a date or a quoted value; empty for 0 and 1, which mean "none" and "one"."""
+    quoted: str = ""
+    """A quoted value, without its quotation marks."""
+    hedge: str = ""
+    """What stands before a rounded number, such as "about" or "<"."""
+
+    @property
+    def is_percent(self) -> bool:
+        return "%" in self.text or "per" in self.text
+
+    @property
+    def value(self) -> float:
+        """The number without its sign; a percentage as a fraction."""
+        middles = [abs(candidate.middle) for candidate in self.ranges or ()]
+        return min(middles) if self.is_percent else max(middles)
+
+    def acceptor(self) -> Callable[[float], bool]:
+        """Return a test whether a computed value, or a fraction, is rounded to the figure."""
+        ranges = self.ranges or []
+        largest = max((abs(candidate.middle) for candidate in ranges), default=0.0)
+        # Arithmetic gives a percentage as a fraction, not as the number before the sign.
+        bounds = [
+            (abs(candidate.middle), candidate.half * (1 + _ROUNDING_MARGIN))
+            for candidate in ranges
+            if not self.is_percent or abs(candidate.middle) * 10 < largest
+        ]
+        return lambda value: any(abs(middle - value) <= half for middle, half in bounds)
+
+
+def figure_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Return where each figure of an answer begins and ends."""
+    return ((token.start, token.end) for token in scan_figures(text))
+
+
+def scan_figures(text: str) -> Iterator[FigureToken]:
+    """Return the figures of a text in order."""
+    position = 0
+    while match := _TOKEN.search(text, position):
+        position = max(match.end(), position + 1)
+        if match["number"]:
+            yield _number_token(match, text)
+        elif match["date"]:
+            yield FigureToken(match.start(), match.end(), match[0])
+        elif quote := next((name for name in _QUOTES if match[name]), ""):
+            token = _quoted_token(match, quote)
+            if token is not None:
+                yield token
+            elif _is_sentence(match[quote], quote):
+                # Its own figures are read.
+                position = match.start(quote)
+
+
+def _number_token(match: re.Match[str], text: str) -> FigureToken:
+    start = match.start()
+    hedge_match = _HEDGE.search(text[max(0, start - _MAX_HEDGE_CHARS) : start])
+    hedge = hedge_match[0].strip() if hedge_match else ""
+    return FigureToken(start, match.end(), match[0], number_ranges(match, hedge), hedge=hedge)
+
+
+def _quoted_token(match: re.Match[str], quote: str) -> FigureToken | None:
+    """Return a quoted number or value; None for a sentence, code, or a single character."""
+    start, end = match.span()
+    quoted = match[quote].strip().rstrip(",.;:!?")
+    number = ONLY_NUMBER.fullmatch(quoted)
+    if number is not None:
+        return FigureToken(start, end, match[0], number_ranges(number, ""))
+    if _is_sentence(match[quote], quote) or len(quoted) < 2:
+        return None
+    if not re.search(r"\w", quoted) or _CODE.search(quoted):
+        return None
+    return FigureToken(start, end, match[0], quoted=quoted)
+
+
+def _is_sentence(quoted: str, quote: str) -> bool:
+    return quote != "ticked" and quoted.strip().count(" ") > _MAX_QUOTED_SPACES
 
 
 def number_ranges(match: re.Match[str], hedge: str) -> list[NumberRange]:
-    """Return the numbers that are rounded to a figure: its last digit decides."""
+    """Return the numbers that are rounded to a figure: its last digit decides.
+
+    Args:
+        match: of `ONLY_NUMBER`, or of a pattern that contains it.
+    """
     if match[0] in ("0", "1"):
         return []
-    unit = (match["unit"] or "").strip()
-    scale = (
-        0.01 if unit.startswith("per") else 1.0 if unit == "m" else UNIT_SCALES.get(unit.lower(), 1)
-    )
-    power = float(f"1{match['power'] or 'e0'}") * (-1 if match["sign"] else 1)
-    ranges = []
+
+    signed = bool(match["sign"])
+    ranges: list[NumberRange] = []
     for digits in _plain_digits(match["digits"], match["gap"]):
-        value, decimals = float(digits), len(digits.partition(".")[2])
-        steps = [10.0 ** -min(300, decimals)]
-        if hedge and not decimals:
-            steps.append(10.0 ** min(300, len(digits) - len(digits.rstrip("0"))))
-        if hedge in ("<", "≤") and value <= 0.1:  # a p-value
+        value = float(digits)
+        if hedge in ("<", "≤") and value <= _MAX_P_VALUE:  # a p-value
             ranges.append(NumberRange(value / 2, value / 2, signed=False))
-        factors = [power, power * scale]
-        if scale > 1e3:  # of a table in thousands
-            factors.append(power * scale / 1e3)
-        for factor in factors:
-            halves = [step * abs(factor) / 2 for step in steps]
-            ranges += [NumberRange(value * factor, half, bool(match["sign"])) for half in halves]
+        for factor in _factors(match):
+            for step in _rounding_steps(digits, hedge):
+                half = step * abs(factor) / 2
+                ranges.append(NumberRange(value * factor, half, signed))
     return ranges
+
+
+def _factors(match: re.Match[str]) -> list[float]:
+    """Return what the digits of a number may stand for: themselves, or multiples by their unit."""
+    power = float(f"1{match['power'] or 'e0'}")
+    if match["sign"]:
+        power = -power
+
+    scale = _unit_scale((match["unit"] or "").strip())
+    factors = [power, power * scale]
+    if scale > 1e3:  # a source may be a table in thousands
+        factors.append(power * scale / 1e3)
+    return factors
+
+
+def _unit_scale(unit: str) -> float:
+    if unit.startswith("per"):
+        return 0.01
+    if unit == "m":  # metres; "M" is a million
+        return 1.0
+    return UNIT_SCALES.get(unit.lower(), 1.0)
+
+
+def _rounding_steps(digits: str, hedge: str) -> list[float]:
+    """Return the steps to which a number may be rounded: that of its last digit, and that of its
+    last digit before the zeros if it is approximate, as in "about 1,500"."""
+    decimals = len(digits.partition(".")[2])
+    steps = [10.0 ** -min(_MAX_EXPONENT, decimals)]
+    if hedge and not decimals:
+        zeros = len(digits) - len(digits.rstrip("0"))
+        steps.append(10.0 ** min(_MAX_EXPONENT, zeros))
+    return steps
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
     """Return digits for `float`: "1.234" is 1.234, or 1234 with grouped digits."""
     if gap is None:
         return [digits.replace(",", ".")]
-    *groups, last = digits.split(gap)
-    grouped = "".join(groups) + last.replace(",", ".")
-    return [digits, grouped] if gap == "." and len(groups) == 1 and last.isdigit() else [grouped]
+    *groups, last_group = digits.split(gap)
+    grouped = "".join(groups) + last_group.replace(",", ".")
+    is_ambiguous = gap == "." and len(groups) == 1 and last_group.isdigit()
+    return [digits, grouped] if is_ambiguous else [grouped]

@@ -232,7 +232,8 @@ def shorten(text: str, limit: int, advice: str = "") -> str:
     """Leave out the middle of a text that has more than `limit` characters.
 
     Args:
-        advice: the end of the note about it, such as how to see the whole text.
+        limit: Characters of the text that are left, without the note about the others.
+        advice: The end of that note, such as how to see the whole text.
     """
     if len(text) <= limit:
         return text

@@ -394,7 +394,7 @@ class AnswerFigure(NamedTuple):
     from figures that do; else it was not computed."""
     cell: int | None = None
     basis: str | None = None
-    """How it follows from others, such as "8 of 406" or "3 listed"; None if it occurs itself."""
+    """How it follows from others, such as "8 of 406" or "3 listed"; None if it does not."""
     near: str | None = None
     """The printed figure from which it differs by one digit, or by two swapped ones."""
 

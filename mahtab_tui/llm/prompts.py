@@ -133,19 +133,25 @@ PACKAGES = tuple(
     "numpy pandas polars pyarrow duckdb scipy scikit-learn statsmodels xgboost lightgbm torch tensorflow jax matplotlib seaborn plotly altair"
     " openpyxl networkx sympy".split()
 )
-"""Packages that code about data may use."""
+"""Packages that code about data may use, the most important first."""
 _EXPECTED_PACKAGES = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib")
-"""Packages that models use without asking."""
+"""Packages that models use without asking, so that those that are not installed are named."""
 _MAX_PACKAGES = 16
+"""Installed packages that are named."""
 _FILE_WORDS = re.compile(
     r"\b(?:files?|folders?|director(?:y|ies)|csv|tsv|json|jsonl|parquet|xlsx?|excel|sqlite|txt|logs?)\b|\w\.[a-z]\w{1,6}\b",
     re.IGNORECASE,
 )
-USERS, CHANGED, MAYBE_CHANGED = "the user's", "changed", "perhaps changed"
+USERS = "the user's"
+CHANGED = "changed"
+MAYBE_CHANGED = "perhaps changed"
 """Marks of a variable."""
-MODULES, OTHERS = "Imported modules", "Not made by the user"
-_GROUP_ROOM = 600
+MODULES = "Imported modules"
+OTHERS = "Not made by the user"
+"""Titles of the lines that several variables share."""
+_MAX_GROUP_CHARS = 600
 _MAX_NAMES = 20
+"""Names of changed variables that are only named."""
 _SENTENCE_END = re.compile(r"(?<=\.)\s")
 _SECTIONS = (
     "surroundings",
@@ -318,8 +324,11 @@ def describe_variables(
     """Return a text for each variable that may be described: those in `described` first, then the
     others in a line each.
 
-    users: names of what the user made, which is said; None if unknown. marks: what else is said of
-    a name. are_grouped: whether modules, and what the user did not make, share a line.
+    Args:
+        described: Descriptions of variables by name.
+        users: The names of what the user made, which are marked; None if unknown.
+        marks: Further marks by name.
+        are_grouped: Whether modules share a line, and so do variables that the user did not make.
     """
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
     texts = {
@@ -330,15 +339,7 @@ def describe_variables(
     rest = [v for v in variables if v.name not in texts]
     groups: dict[str, str] = {}
     if are_grouped and users is not None:
-        single = [v for v in rest if v.name in users and v.kind != "module"]
-        grouped = [v for v in rest if v not in single and not v.underscored]
-        modules = [v for v in grouped if v.kind == "module"]
-        others = [v for v in grouped if v.kind != "module" and v.type != "private"]
-        groups = {
-            "(modules)": _group_line(MODULES, modules),
-            "(others)": _group_line(OTHERS, others),
-        }
-        rest = [*single, *(v for v in grouped if v.type == "private")]
+        rest, groups = _group_variables(rest, users)
     for name, line in _variable_lines(rest).items():
         whose = USERS if users is not None and name in users else ""
         mark = ", ".join(filter(None, [whose, marks.get(name, "")]))
@@ -346,8 +347,31 @@ def describe_variables(
     return texts | {name: escape_section(line) for name, line in groups.items() if line}
 
 
+def _group_variables(
+    variables: Sequence[Variable], users: Set[str]
+) -> tuple[list[Variable], dict[str, str]]:
+    """Return the variables that get a line of their own, and the lines that the others share."""
+    single: list[Variable] = []
+    private: list[Variable] = []
+    modules: list[Variable] = []
+    others: list[Variable] = []
+    for variable in variables:
+        if variable.name in users and variable.kind != "module":
+            single.append(variable)
+        elif variable.underscored:
+            continue
+        elif variable.type == "private":
+            private.append(variable)
+        elif variable.kind == "module":
+            modules.append(variable)
+        else:
+            others.append(variable)
+    groups = {"(modules)": _group_line(MODULES, modules), "(others)": _group_line(OTHERS, others)}
+    return [*single, *private], groups
+
+
 def marked(text: str, mark: str) -> str:
-    """Add a mark to the first line of a description, together with the one that it may have."""
+    """Add a mark to the first line of a description, next to the mark that it may have."""
     if not mark:
         return text
     first, newline, rest = text.partition("\n")
@@ -358,18 +382,20 @@ def marked(text: str, mark: str) -> str:
 
 def _group_line(title: str, variables: Sequence[Variable]) -> str:
     """Name variables in one line; empty if there are none."""
-    words: list[str] = []
-    remaining_chars = _GROUP_ROOM
+    texts: list[str] = []
+    remaining_chars = _MAX_GROUP_CHARS
     for variable in variables:
-        value = f" = {variable.summary}" if variable.summary else ""
-        about = "" if variable.kind == "module" else f": {variable.type}{value}"
-        word = _one_line(f"{variable.name}{about}")
-        remaining_chars -= len(word) + 2
+        text = variable.name
+        if variable.kind != "module":
+            text += f": {variable.type}"
+            text += f" = {variable.summary}" if variable.summary else ""
+        text = _one_line(text)
+        remaining_chars -= len(text) + len("; ")
         if remaining_chars < 0:
-            words.append(f"… and {len(variables) - len(words):,} more")
+            texts.append(f"… and {len(variables) - len(texts):,} more")
             break
-        words.append(word)
-    return f"{title}: {'; '.join(words)}" if words else ""
+        texts.append(text)
+    return f"{title}: {'; '.join(texts)}" if texts else ""
 
 
 def list_changes(text: str, omitted: Sequence[str], deleted: Sequence[str]) -> str:
@@ -392,7 +418,13 @@ def join_variables(texts: Mapping[str, str]) -> str:
 
 
 def render_context(activity: str, attachments: str = "", folder: str = "") -> str:
-    """folder: names and sizes of the files in the working directory."""
+    """Format what the model gets with a question.
+
+    Args:
+        activity: What the user did since the last question.
+        attachments: The elements of the files that the user attached.
+        folder: The names and sizes of the files in the working directory.
+    """
     sections = {
         "working-folder": escape_section(folder),
         "recent-activity": activity,
@@ -409,8 +441,14 @@ def render_surroundings(
     host: str = "",
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Format where and when code runs. host: the other machine where it runs; empty for this
-    one. packages: versions of the installed ones among `PACKAGES`; empty if unknown."""
+    """Format where and when code runs.
+
+    Args:
+        folder: The working directory.
+        python: The version of Python; empty if unknown.
+        host: The other machine where code runs; empty for this one.
+        packages: The versions of the installed packages among `PACKAGES`; empty if unknown.
+    """
     words = [f"Date: {date.today():%A, %Y-%m-%d}."]
     if python:
         where = "" if host else f" on {platform.system()}"
@@ -426,13 +464,18 @@ def render_surroundings(
 
 
 def _package_words(packages: Mapping[str, str]) -> str:
-    installed = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in packages.items()]
+    """Say which packages are installed, with the first two numbers of their versions."""
+    installed: list[str] = []
+    for name, version in list(packages.items())[:_MAX_PACKAGES]:
+        short_version = ".".join(version.split(".")[:2])
+        installed.append(f"{name} {short_version}")
     missing = [name for name in _EXPECTED_PACKAGES if name not in packages]
-    words = f"Installed: {', '.join(installed[:_MAX_PACKAGES])}"
+    words = f"Installed: {', '.join(installed)}"
     return f"{words}; not: {', '.join(missing)}." if missing else f"{words}."
 
 
 def asks_about_files(question: str) -> bool:
+    """Return whether a question may need the names of the files in the working directory."""
     return _FILE_WORDS.search(question[:_LONG_QUESTION]) is not None
 
 
@@ -469,7 +512,8 @@ def after_step(*, failed: bool, printed: bool) -> str:
 
 
 def after_repetition(question: str, *, failed: bool) -> str:
-    """Say how to go on after a reply whose code is the code that ran last. failed: it failed."""
+    """Say how to go on after a reply that repeats the code that ran last. failed: whether that
+    failed."""
     if failed:
         return AFTER_REPEATED_FAILURE.format(question=_shorten_question(question))
     return AFTER_REPETITION

@@ -50,12 +50,10 @@ _UNKNOWN_WINDOW = 64_000
 less."""
 _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
-
-
 MAX_SMALL_PARAMETERS = 9_000_000_000
 """Parameters up to which a model is small."""
 _SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])", re.IGNORECASE)
-"""A size in billions, as in "qwen2.5-coder:1.5b"."""
+"""A number of parameters in billions, as in "qwen2.5-coder:1.5b"."""
 
 
 class Tariff(NamedTuple):
@@ -91,8 +89,8 @@ def context_window(llm: BaseChatModel) -> int | None:
 
 
 def is_small(llm: BaseChatModel) -> bool:
-    """Tell whether a model has at most `MAX_SMALL_PARAMETERS`, by its server or its name, such as
-    "qwen2.5-coder:1.5b". A model of unknown size is not small."""
+    """Tell whether a model has at most `MAX_SMALL_PARAMETERS`, as its server says, or its name. A
+    model of unknown size is not small."""
     parameters = getattr(llm, "parameters", None)
     if isinstance(parameters, int):
         return parameters <= MAX_SMALL_PARAMETERS

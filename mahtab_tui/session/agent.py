@@ -67,12 +67,12 @@ if TYPE_CHECKING:
 
 _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
 _PLAN = "This is a plan: nothing changes until the user accepts it."
-_RECENT = 10
+_RECENT_CELLS = 10
 """Number of recent cells whose variables are described to the model."""
 _MAX_FILES = 40
 """Entries of the working directory that are listed."""
 _MAX_STEP_PICTURES = 2
-"""Figures of a step that the model gets."""
+"""Number of figures that the model gets from a step."""
 _STEP_PICTURE_SIDE = 768
 """Pixels of their longer side."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -129,8 +129,9 @@ class SessionAgent:
         self._packages: dict[str, str] = {}
         """Versions of the kernel's packages, as of the newest question."""
         self._picture_step = (0, 0)
+        """The turn and step that last drew figures."""
         self._step_pictures = 0
-        """Number of figures that the model gets from the turn and step of `_picture_step`."""
+        """Number of figures that the model gets from that step."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
@@ -305,27 +306,31 @@ class SessionAgent:
     # Running code
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
-        result, self._fork_result = self._fork_result, None
+        result = self._fork_result
+        self._fork_result = None
         if result is None:
             result = self._run(request, code, None if self._approved else "guard")
-        output = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
+        is_private = self._private.is_private_cell(result.cell)
+        output = PRIVATE_CELL if is_private else result.output
         if result.detail:
             output = f"{output}\n{result.detail}".strip()
-        ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
+
+        has_ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = Decision("keep")
-        if self._reviewed and not ended:
+        if self._reviewed and not has_ended:
             decision = self._review(result.cell, request.request)
         if decision.action == "stop":
             self.cancelled.set()
         undone = decision.action == "undo"
         note = "" if code == request.code else edited_note(request.block)
+
         pictures: Sequence[str] = ()
         variables = ""
-        if not (ended or undone):
+        if not (has_ended or undone):
             printed = bool(result.output.strip())
             with suppress(KernelError):
                 variables = self._descriptions.for_changes(result.changes, printed=printed)
-            if output != PRIVATE_CELL:
+            if not is_private:
                 pictures = self._drawn_pictures(request, result)
         return ExecutionResult(
             step=request.step,
@@ -345,24 +350,24 @@ class SessionAgent:
     def _drawn_pictures(self, request: ApprovalRequest, result: CellResult) -> Sequence[str]:
         """Return the ids of the newest figures of a cell for a model that can see, up to the limit
         of the step."""
-        sees = self._agent is not None and self._agent.sees_pictures
-        if not (self._parts.settings.return_pictures and sees):
+        sees_pictures = self._agent is not None and self._agent.sees_pictures
+        if not (self._parts.settings.return_pictures and sees_pictures):
             return ()
         step = (request.turn, request.step)
         if step != self._picture_step:
             self._picture_step = step
             self._step_pictures = 0
-        names: list[str] = []
-        drawn = [display for display in result.displays if display.mime in PICTURES]
-        for display in drawn[-_MAX_STEP_PICTURES:]:
+        picture_ids: list[str] = []
+        figures = [display for display in result.displays if display.mime in PICTURES]
+        for display in figures[-_MAX_STEP_PICTURES:]:
             if self._step_pictures == _MAX_STEP_PICTURES:
                 break
             with suppress(PictureError, ValueError):
                 picture = scale_picture(base64.b64decode(display.data), _STEP_PICTURE_SIDE)
                 self.pictures[picture.id] = picture
-                names.append(picture.id)
+                picture_ids.append(picture.id)
                 self._step_pictures += 1
-        return names
+        return picture_ids
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
         return self._parts.cells.run(
@@ -412,26 +417,28 @@ class SessionAgent:
         return self._apply_all(decision or Decision("stop"))
 
     def take_added_words(self, turn: int) -> list[str]:
-        added = []
+        texts: list[str] = []
         for item in self._parts.inbox.take_joining():
             words = make_encodable(self.secrets.mask(item.text))
             emit(self.log, UserChat(words, turn=turn))
             self._attach(words, turn)
-            attached = render_context("", self._attached.pop(turn, ""))
-            added.append(f"{attached}\n\n{words}".lstrip())
-        return added
+            attachments = render_context("", self._attached.pop(turn, ""))
+            texts.append(f"{attachments}\n\n{words}".lstrip())
+        return texts
 
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
-        used = self.spending.question(turn)
-        figures = f"{steps:,} {'step' if steps == 1 else 'steps'}, {used.input_tokens + used.output_tokens:,} tokens"
-        if used.cost:
-            figures += f", ${used.cost:.2f}"
+        usage = self.spending.question(turn)
+        tokens = usage.input_tokens + usage.output_tokens
+        so_far = f"{steps:,} {'step' if steps == 1 else 'steps'}, {tokens:,} tokens"
+        if usage.cost:
+            so_far += f", ${usage.cost:.2f}"
         if not self._parts.frontend.can_ask:
-            warn(self.log, f"The question reached its limit: {figures} (max_turns).")
+            warn(self.log, f"The question reached its limit: {so_far} (max_turns).")
             return False
+
         request = f"{turn}.steps-{steps}"
         asked = Approval(
-            f"# Go on with this question? So far: {figures}",
+            f"# Go on with this question? So far: {so_far}",
             request=request,
             party=self.party,
             is_code=False,
@@ -454,8 +461,11 @@ class SessionAgent:
         """Decide about code; read-only code may run here."""
         info = self.info
         can_ask = self._parts.frontend.can_ask
-        self._fork_result, self._reviewed, self._approved = None, False, False
-        self._allowed_private = used = self._private.uses(request.code)
+        self._fork_result = None
+        self._reviewed = False
+        self._approved = False
+        private = self._private.uses(request.code)
+        self._allowed_private = private
         cannot_review = ""
         if info.approval == "review":
             waits = "another cell waits for this answer" if self._waiting_cells else ""
@@ -464,7 +474,7 @@ class SessionAgent:
         permission = self.rules.permission(
             request.code,
             author=self.party,
-            private=used,
+            private=private,
             trusted=trusted,
             planning=info.planning,
             can_ask=can_ask or info.planning,
@@ -484,9 +494,11 @@ class SessionAgent:
     def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
         if permission.action == "deny":
             return permission
-        why = permission.reason or self.rules.lock_obstacle()
-        if why := why or self._run_in_fork(request, "discard"):
-            return Permission("deny", f"{_PLAN} This code may not run in it: {why}.")
+        reason = permission.reason or self.rules.lock_obstacle()
+        if not reason:
+            reason = self._run_in_fork(request, "discard")
+        if reason:
+            return Permission("deny", f"{_PLAN} This code may not run in it: {reason}.")
         return Permission("allow")
 
     def _review(self, cell: int, request: str) -> Decision:
@@ -576,8 +588,9 @@ class SessionAgent:
         )
 
     def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
-        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
-        texts = self._descriptions.for_question(question, recent, conversation)
+        recent_cells = list(self._parts.cells.finished)[-_RECENT_CELLS:]
+        codes = [started.text for started, _ in recent_cells]
+        texts = self._descriptions.for_question(question, codes, conversation)
         return {name: make_encodable(text) for name, text in texts.items()}
 
     def surroundings(self) -> str:
@@ -585,7 +598,8 @@ class SessionAgent:
         return render_surroundings(info.cwd, info.python, info.host, self._packages)
 
     def _look_around(self, question: str) -> str:
-        """Return the files in the working directory, if they are asked about. Waits."""
+        """Read the kernel's packages, and return the files in the working directory if the question
+        is about files. Waits."""
         with suppress(KernelError):
             self._packages = self._kernel.packages(PACKAGES)
             if asks_about_files(question):

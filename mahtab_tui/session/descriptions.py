@@ -1,5 +1,5 @@
-"""Chooses what the model is told of variables: those that a question names, what the user made, and
-what a block of code changed."""
+"""Chooses what the model is told about variables: those that a question names, those that the user
+made, and those that a block of code changed."""
 
 from __future__ import annotations
 
@@ -23,36 +23,39 @@ from mahtab_tui.llm.prompts import (
 from mahtab_tui.session.variables import PrivateNames
 from mahtab_tui.worker.private_use import mentioned_names
 
-ROOM = 4_500
+MAX_DESCRIPTION_CHARS = 4_500
 """Maximum characters of all descriptions, about 1,500 tokens."""
 
 _MAX_DESCRIBED = 12
+"""Variables of which a question gets details."""
 _MAX_CHANGED = 8
-_LINE_LIMIT = 240
+"""Changed variables that are described; more are only named."""
+_MAX_LINE_CHARS = 240
 """Characters of a table's line with its columns."""
-_LINES_ROOM = 1_500
+_MAX_LINES_CHARS = 1_500
 """Characters of all these lines."""
-_LEAST = 200
-"""Minimum characters to start a description."""
+_MIN_CUT_CHARS = 200
+"""Below this many remaining characters, no description is cut to fit: too little of it would be
+left."""
 _MARKS = {"rebound": CHANGED, "changed": CHANGED, "perhaps": MAYBE_CHANGED}
 _WORD = re.compile(r"\w+")
-_WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
+_ONE_LINE_TYPES = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
 """Types that a single line describes completely."""
-_FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+_TABLE_TYPES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
 _PREFIXES = frozenset({"df"})
 """Parts of names that nobody says, as in ``df_cars``."""
 
 
-class _Sent(NamedTuple):
+class _SentDescription(NamedTuple):
     text: str
-    """The description of a variable."""
+    """The whole description of a variable."""
     message: str
-    """What the model got of it."""
+    """As it was sent: escaped, and perhaps cut."""
 
 
 class VariableDescriptions(logging.Handler):
-    """Describes variables for the model, without repeating what it was last told of one. Private
-    variables, and those used with them, get no details."""
+    """Describes variables for the model, without repeating what it has been told. Private variables,
+    and those used with them, get no details."""
 
     def __init__(
         self,
@@ -60,12 +63,15 @@ class VariableDescriptions(logging.Handler):
         private: PrivateNames,
         is_users: Callable[[str], bool] = lambda name: True,
     ) -> None:
-        """is_users: whether the user made a variable, by its name."""
+        """
+        Args:
+            is_users: Tells by its name whether the user made a variable.
+        """
         super().__init__()
         self._kernel = kernel
         self._private = private
         self._is_users = is_users
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, _SentDescription] = {}
         """The newest description of each variable that the model got."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -80,52 +86,75 @@ class VariableDescriptions(logging.Handler):
     def for_question(
         self, question: str, recent_codes: Sequence[str], conversation: str = ""
     ) -> dict[str, str]:
-        """Return a text for each variable or group of them. conversation: what the model gets
-        before the question. Raises `KernelError`."""
+        """Return a text for each variable or group of them.
+
+        Args:
+            recent_codes: The code of the last cells, the newest last.
+            conversation: What the model gets before the question.
+
+        Raises:
+            KernelError: The kernel could not be asked.
+        """
         variables = self._private.variables()
-        users = frozenset(each.name for each in variables if self._is_users(each.name))
+        users = frozenset(v.name for v in variables if self._is_users(v.name))
         names = choose_described(variables, question, recent_codes, users)[:_MAX_DESCRIBED]
-        described = self._describe(variables, names, ROOM // 2, users)
-        for name, text in list(described.items()):
-            sent = self._sent.get(name)
-            if sent and sent.text == text and sent.message in conversation:
-                del described[name]
-        new = _fit(described)
-        self._sent |= {
-            name: _Sent(described[name], escape_section(text)) for name, text in new.items()
+        described = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2, users)
+        new = {
+            name: text
+            for name, text in described.items()
+            if not self._is_in_conversation(name, text, conversation)
         }
-        lines = self._table_lines(variables, users - new.keys(), users)
-        return describe_variables(variables, new | lines, users)
+        fitted = _fit(new)
+        for name, text in fitted.items():
+            self._sent[name] = _SentDescription(new[name], escape_section(text))
+        lines = self._table_lines(variables, users - fitted.keys(), users)
+        return describe_variables(variables, fitted | lines, users)
+
+    def _is_in_conversation(self, name: str, text: str, conversation: str) -> bool:
+        """Return whether the model still gets an earlier message with this description, and none
+        with a newer one."""
+        sent = self._sent.get(name)
+        return sent is not None and sent.text == text and sent.message in conversation
 
     def for_changes(self, changes: Sequence[Change], *, printed: bool) -> str:
-        """Return what a cell changed: a line for each variable if it printed something, otherwise
-        with details. Raises `KernelError`."""
-        changes = [each for each in changes if not each.name.startswith("_")]
-        deleted = [each.name for each in changes if each.change == "deleted"]
-        kinds: dict[str, Change] = {}
+        """Return what a cell changed, with details unless it printed something.
+
+        Raises:
+            KernelError: The kernel could not be asked.
+        """
+        changes = [change for change in changes if not change.name.startswith("_")]
+        deleted = [change.name for change in changes if change.change == "deleted"]
+        marks: dict[str, str] = {}
         variables: list[Variable] = []
         for change in changes:
             if change.variable is not None and change.variable.kind != "module":
                 variables.append(self._private.redact_variable(change.variable))
-                kinds[change.name] = change
-        users = frozenset(filter(self._is_users, kinds))
+                marks[change.name] = _MARKS.get(change.change, "")
+
         # What the user made is named first, because that matters most.
-        variables.sort(key=lambda each: (each.name not in users, each.kind != "data"))
+        users = frozenset(filter(self._is_users, marks))
+        variables.sort(key=lambda v: (v.name not in users, v.kind != "data"))
         visible = variables[:_MAX_CHANGED]
-        names = [each.name for each in visible if each.kind == "data" and not _is_whole(each)]
-        described = {} if printed else self._describe(visible, names, ROOM // 3, users)
-        marks = {name: _MARKS.get(change.change, "") for name, change in kinds.items()}
+        omitted = [v.name for v in variables[_MAX_CHANGED:]]
+
+        described: dict[str, str] = {}
+        if not printed:
+            names = [v.name for v in visible if v.kind == "data" and not _fits_line(v)]
+            described = self._describe(visible, names, MAX_DESCRIPTION_CHARS // 3, users)
         texts = describe_variables(visible, described, users, marks, are_grouped=False)
-        self._sent |= {
-            name: _Sent(text, texts[name]) for name, text in described.items() if name in texts
-        }
-        return list_changes(
-            join_variables(texts), [each.name for each in variables[_MAX_CHANGED:]], deleted
-        )
+        for name, text in described.items():
+            if name in texts:
+                self._sent[name] = _SentDescription(text, texts[name])
+        return list_changes(join_variables(texts), omitted, deleted)
 
     def _describe(
         self, variables: Sequence[Variable], names: Sequence[str], limit: int, users: Set[str]
     ) -> dict[str, str]:
+        """Return the kernel's descriptions of variables, without those of private ones.
+
+        Args:
+            limit: Characters of each description.
+        """
         data = [variable.name for variable in variables if variable.kind == "data"]
         names = self._private.unrelated(names, data)
         try:
@@ -141,12 +170,13 @@ class VariableDescriptions(logging.Handler):
     def _table_lines(
         self, variables: Sequence[Variable], names: Set[str], users: Set[str]
     ) -> dict[str, str]:
-        """Describe tables in a line with their columns."""
+        """Describe those of the variables that are tables, the newest first, each in a line with its
+        columns."""
         newest = reversed(variables)
-        tables = [each.name for each in newest if each.name in names and each.type in _FRAMES]
+        tables = [v.name for v in newest if v.name in names and v.type in _TABLE_TYPES]
         lines: dict[str, str] = {}
-        remaining_chars = _LINES_ROOM
-        for name, line in self._describe(variables, tables, _LINE_LIMIT, users).items():
+        remaining_chars = _MAX_LINES_CHARS
+        for name, line in self._describe(variables, tables, _MAX_LINE_CHARS, users).items():
             remaining_chars -= len(line)
             if remaining_chars < 0:
                 break
@@ -160,39 +190,44 @@ def choose_described(
     recent_codes: Sequence[str],
     users: Set[str] | None = None,
 ) -> list[str]:
-    """Return the names worth details: those in the question, what the user made if recent code
-    (newest last) mentions it, the user's tables, and other tables in recent code. users: names of
-    what the user made; None for all."""
-    newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
+    """Return the names worth details: those in the question, then the user's variables in recent
+    code, the user's other tables, and the other tables in recent code.
+
+    Args:
+        recent_codes: The code of the last cells, the newest last.
+        users: The names of what the user made; None for all.
+    """
+    newest = [v for v in reversed(variables) if not v.underscored and not _fits_line(v)]
     newest.sort(key=lambda v: v.kind != "data")
     chosen = _in_question([v.name for v in newest], question)
-    theirs = [v for v in newest if users is None or v.name in users]
-    mentioned = [mentioned_names(code) for code in reversed(recent_codes)]
-    for words in mentioned:
-        chosen += [v.name for v in theirs if v.name in words]
-    chosen += [v.name for v in theirs if v.type in _FRAMES]
-    for words in mentioned:
-        chosen += [v.name for v in newest if v.name in words and v.type in _FRAMES]
+    users_newest = [v for v in newest if users is None or v.name in users]
+    names_by_code = [mentioned_names(code) for code in reversed(recent_codes)]
+    for names in names_by_code:
+        chosen += [v.name for v in users_newest if v.name in names]
+    chosen += [v.name for v in users_newest if v.type in _TABLE_TYPES]
+    for names in names_by_code:
+        chosen += [v.name for v in newest if v.name in names and v.type in _TABLE_TYPES]
     return list(dict.fromkeys(chosen))
 
 
-def _is_whole(variable: Variable) -> bool:
+def _fits_line(variable: Variable) -> bool:
+    """Return whether a variable's type and summary say all about it."""
     return (
         variable.kind == "module"
-        or variable.type in _WHOLE
+        or variable.type in _ONE_LINE_TYPES
         or (variable.type == "str" and variable.summary.startswith("'"))
     )
 
 
 def _in_question(names: Sequence[str], question: str) -> list[str]:
-    """Return the names mentioned by a question, in order."""
+    """Return the names that a question mentions, in the order in which it does."""
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
     positions: dict[str, int] = {}
     for position, word in enumerate(words):
         for form in _singular_forms(word.lower()):
             positions.setdefault(form, position)
     exact = set(words)
-    found = {}
+    position_by_name: dict[str, int] = {}
     for name in names:
         if len(name) == 1:
             parts = [name.lower()] if name in exact else []
@@ -200,18 +235,21 @@ def _in_question(names: Sequence[str], question: str) -> list[str]:
             parts = [name.lower()]
         else:
             parts = _split_name(name)
-        forms = [_singular_forms(part) & positions.keys() for part in parts]
-        if forms and all(forms):
-            found[name] = min(positions[form] for each in forms for form in each)
-    return sorted(found, key=found.__getitem__)
+        mentioned_forms = [_singular_forms(part) & positions.keys() for part in parts]
+        if mentioned_forms and all(mentioned_forms):
+            all_forms = set().union(*mentioned_forms)
+            position_by_name[name] = min(positions[form] for form in all_forms)
+    return sorted(position_by_name, key=position_by_name.__getitem__)
 
 
 def _split_name(name: str) -> list[str]:
+    """Return the words of a name, all of which a question must say; none if one is a letter."""
     parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
     return parts if all(len(part) > 1 for part in parts) else []
 
 
 def _singular_forms(word: str) -> set[str]:
+    """Return a word and what its singular may be."""
     forms = {word}
     if len(word) > 3:
         for ending, singular in (("s", ""), ("es", ""), ("ies", "y")):
@@ -221,15 +259,22 @@ def _singular_forms(word: str) -> set[str]:
 
 
 def _fit(described: dict[str, str]) -> dict[str, str]:
-    room = ROOM
+    """Return the descriptions that fit into the maximum, the last of which may be cut."""
+    remaining_chars = MAX_DESCRIPTION_CHARS
     fitted: dict[str, str] = {}
     for name, text in described.items():
-        if len(text) > room:
-            if room < _LEAST:
+        if len(text) > remaining_chars:
+            if remaining_chars < _MIN_CUT_CHARS:
                 break
-            head = text[: room - 4]
-            text = f"{head.rpartition(chr(10))[0]}\n..." if "\n" in head else ""
+            text = _cut_lines(text, remaining_chars)
         if text:
             fitted[name] = text
-            room -= len(text) + 2
+            remaining_chars -= len(text) + len("\n\n")
     return fitted
+
+
+def _cut_lines(text: str, max_chars: int) -> str:
+    """Return the first lines of a text; an empty string if not even one fits."""
+    more = "\n..."
+    lines, newline, _ = text[: max_chars - len(more)].rpartition("\n")
+    return f"{lines}{more}" if newline else ""

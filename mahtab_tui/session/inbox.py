@@ -93,7 +93,7 @@ class Inbox:
         """Add an input of the user; returns its id.
 
         Args:
-            joins: whether a question that runs meanwhile gets it at its next step.
+            joins: Whether a question that runs meanwhile gets it at its next step.
         """
         with self._changed:
             item = Item(next(self._numbers), mode, text, joins=joins)
@@ -132,7 +132,7 @@ class Inbox:
         """Add a cell of an agent; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work=work, withdrawn=withdrawn)
-            modes = [*self._serving, *(each.mode for each in self._items)]
+            modes = [*self._serving, *(queued.mode for queued in self._items)]
             self._insert(item)
         return item.id, modes.count("python")
 
@@ -146,9 +146,11 @@ class Inbox:
         """Keep the user's queued cells from running until `release`, because the cell before them
         has failed or was stopped."""
         with self._changed:
-            held = [item for item in self._items if item.mode == "python" and not item.party]
-            self._items = [item for item in self._items if item not in held]
-            self._held += held
+            others: list[Item] = []
+            for item in self._items:
+                is_users_cell = item.mode == "python" and not item.party
+                (self._held if is_users_cell else others).append(item)
+            self._items = others
             self._changed.notify_all()
             self._report()
 
@@ -180,12 +182,10 @@ class Inbox:
     def _follows_cells(self, item: Item) -> bool:
         """Return whether a question waits for cells that were entered before it, while the kernel
         started and files were loaded."""
-        at_startup = self._startup_ids is None or item.id in self._startup_ids
-        return (
-            item.mode == "ask"
-            and at_startup
-            and any(other.mode == "python" and other.id < item.id for other in self._items)
-        )
+        is_from_startup = self._startup_ids is None or item.id in self._startup_ids
+        if item.mode != "ask" or not is_from_startup:
+            return False
+        return any(other.mode == "python" and other.id < item.id for other in self._items)
 
     def cancel(self, item_id: int) -> Item | None:
         """Cancel and return an input; None if it is no longer queued."""

@@ -26,6 +26,9 @@ from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
 if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
 
+_MAX_NAMES = 5
+"""Names of private variables in a sentence; more are not named."""
+
 
 class VariableHistory(logging.Handler):
     """Tracks which cells changed which variables."""
@@ -185,4 +188,6 @@ def explain_refusal(what: str, names: Sequence[str]) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:5])}{', …' * (len(names) > 5)}, which {'is' if len(names) == 1 else 'are'} private"
+    more = ["…"] if len(names) > _MAX_NAMES else []
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join([*names[:_MAX_NAMES], *more])}, which {verb} private"

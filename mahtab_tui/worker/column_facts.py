@@ -1,5 +1,5 @@
-"""What a model is told of a column's values: how many are missing, the smallest and the largest, and
-how often each text occurs."""
+"""What a model is told about a column's values: how many are missing, the smallest and the largest,
+and how often each text occurs."""
 
 from __future__ import annotations
 
@@ -13,36 +13,48 @@ from typing import Any, NamedTuple
 from .inspection.children import literal
 
 MAX_LISTED_VALUES = 30
+"""Different values up to which all are listed."""
 COMMONEST_VALUES = 5
+"""Values that are listed otherwise."""
 
-_VALUE_WIDTH = 24
-_PATTERN_SAMPLE = 500
+_MAX_VALUE_CHARS = 24
+_SAMPLED_TEXTS = 500
+"""Different texts that decide whether a column has numbers or dates as text."""
 _MAX_MATCHED_TEXTS = 5_000
-_MAX_MATCHED_LENGTH = 40
+"""Different texts up to which all are compared with the pattern of numbers or dates."""
+_MAX_MATCHED_CHARS = 40
 _MAX_BITS = 200
-_INT_WIDTH, _FLOAT_WIDTH = 20, 8
+"""Bits of a whole number that is written."""
+_MAX_INT_CHARS = 20
+_MAX_FLOAT_CHARS = 8
 """Characters of a number that is written exactly."""
 _MIDNIGHT = " 00:00:00"
 _NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%?\s*")
 _DATE = re.compile(
     r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*"
 )
-_SORTED_DATE = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[T ][\d:.+Z-]+)?")
-"""A date whose order as text is that in time."""
+_ISO_DATE = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[T ][\d:.+Z-]+)?")
+"""A date whose order as text is its order in time."""
 _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_UNIT = {"D": 86_400, "h": 3_600, "m": 60}
-_DATES = "dates as text"
+_NUMBERS_AS_TEXT = "numbers as text"
+_DATES_AS_TEXT = "dates as text"
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 class ColumnFacts(NamedTuple):
+    """What was read of a column's values."""
+
     rows: int
-    """Number of the rows that were read, from the first."""
+    """How many rows were read, from the first."""
     is_complete: bool
     """Whether these are all rows."""
     missing: int
+    """How many of the values are missing."""
     low: str = ""
+    """The smallest value; empty if the values have no order."""
     high: str = ""
+    """The largest value."""
     counts: Sequence[tuple[str, int]] = ()
     """Values as Python literals, the most frequent first: all of them up to `MAX_LISTED_VALUES`,
     otherwise the commonest."""
@@ -53,17 +65,27 @@ class ColumnFacts(NamedTuple):
 
     @property
     def present(self) -> int:
+        """How many of the values are not missing."""
         return self.rows - self.missing
 
 
 def text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
-    """Add what is stated of texts. texts: how often each occurs."""
+    """Add what can be said about texts.
+
+    Args:
+        texts: How often each text occurs.
+    """
     note = facts.note or _text_note(texts)
     facts = with_counts(facts, texts)._replace(note=note)
-    if note != _DATES or not all(map(_SORTED_DATE.fullmatch, texts)):
+    if note != _DATES_AS_TEXT or not all(map(_ISO_DATE.fullmatch, texts)):
         return facts
-    low, high = literal(min(texts), _VALUE_WIDTH), literal(max(texts), _VALUE_WIDTH)
-    return facts._replace(low=low, high=high, counts=())
+
+    # Of dates, the first and the last say more than the commonest.
+    return facts._replace(
+        low=literal(min(texts), _MAX_VALUE_CHARS),
+        high=literal(max(texts), _MAX_VALUE_CHARS),
+        counts=(),
+    )
 
 
 def with_counts(facts: ColumnFacts, counts: Counter[Any]) -> ColumnFacts:
@@ -71,45 +93,58 @@ def with_counts(facts: ColumnFacts, counts: Counter[Any]) -> ColumnFacts:
     distinct = len(counts)
     listed = counts.most_common(None if distinct <= MAX_LISTED_VALUES else COMMONEST_VALUES)
     pairs = [
-        (literal(value, _VALUE_WIDTH) if type(value) is str else str(value), count)
+        (literal(value, _MAX_VALUE_CHARS) if type(value) is str else str(value), count)
         for value, count in listed
     ]
     return facts._replace(counts=pairs, distinct=distinct)
 
 
 def facts_text(facts: ColumnFacts, max_values: int, width: int, commonest_width: int) -> str:
-    """Return what is stated of a column. max_values: how many values are listed. width: characters
-    of that list. commonest_width: characters of the commonest values where there are more."""
-    words = []
+    """Return what is said about a column, such as "(3 missing)  1 to 40; 12 different".
+
+    Args:
+        facts: What was read of its values.
+        max_values: Different values up to which all are listed.
+        width: Characters of that list.
+        commonest_width: Characters of the commonest values, if not all are listed.
+    """
+    statements: list[str] = []
     if facts.low and facts.high:
         is_constant = facts.low == facts.high and "~" not in facts.low
-        words.append(f"only {facts.low}" if is_constant else f"{facts.low} to {facts.high}")
+        statements.append(f"only {facts.low}" if is_constant else f"{facts.low} to {facts.high}")
     if facts.distinct is not None and facts.present > 1:
-        words.append(
+        statements.append(
             _list_values(facts, facts.distinct, max_values, width)
             or _count_values(facts, facts.distinct, commonest_width)
         )
-    words += [facts.note] if facts.note else []
-    statement = "; ".join(words)
-    gaps = f"{facts.missing:,} missing" if facts.missing else ""
+    if facts.note:
+        statements.append(facts.note)
+
+    missing = f"{facts.missing:,} missing" if facts.missing else ""
     if not facts.is_complete:
-        statement = "; ".join([gaps or "none missing", *words])
+        statement = "; ".join([missing or "none missing", *statements])
         return f"first {facts.rows:,} rows only: {statement}"
-    return "  ".join(filter(None, [f"({gaps})" if gaps else "", statement]))
+    statement = "; ".join(statements)
+    if missing and statement:
+        return f"({missing})  {statement}"
+    return f"({missing})" if missing else statement
 
 
 def _list_values(facts: ColumnFacts, distinct: int, max_values: int, width: int) -> str:
     """List all values; return an empty string if there are more, or they do not fit."""
     if not facts.counts or distinct > max_values:
         return ""
-    repetitions = {count for _, count in facts.counts}
-    are_equal = distinct > 1 and len(repetitions) == 1
-    values = [text if are_equal else f"{text} {count}" for text, count in facts.counts]
-    if len(", ".join(values)) > width:
+    repetitions = facts.counts[0][1]
+    are_equally_common = distinct > 1 and all(count == repetitions for _, count in facts.counts)
+    if are_equally_common:
+        listed = ", ".join(text for text, _ in facts.counts)
+    else:
+        listed = ", ".join(f"{text} {count}" for text, count in facts.counts)
+    if len(listed) > width:
         return ""
-    [*_, most] = repetitions
-    each = f" ({most:,} each)" if are_equal and most > 1 else ""
-    return f"values{each}: {', '.join(values)}"
+    if are_equally_common and repetitions > 1:
+        return f"values ({repetitions:,} each): {listed}"
+    return f"values: {listed}"
 
 
 def _count_values(facts: ColumnFacts, distinct: int, width: int) -> str:
@@ -117,30 +152,35 @@ def _count_values(facts: ColumnFacts, distinct: int, width: int) -> str:
     if distinct == facts.present:
         return "all different"
     values = [f"{text} {count}" for text, count in facts.counts[:COMMONEST_VALUES]]
-    ends = accumulate(len(value) + 2 for value in values)
-    listed = values[: sum(end <= width for end in ends)]
-    commonest = f", most often {', '.join(listed)}" if listed else ""
+    ends = accumulate(len(value) + len(", ") for value in values)
+    fitting = values[: sum(end <= width for end in ends)]
+    commonest = f", most often {', '.join(fitting)}" if fitting else ""
     return f"{distinct:,} different{commonest}"
 
 
 def number_text(value: Any) -> str:
-    """Write a number exactly, or with ``~`` before it if that would be long; empty if it is
-    huge."""
+    """Write a number exactly, or rounded with ``~`` before it if that would be long; return an empty
+    string if it is huge."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         return ""
     text = str(value)
-    text = text[:-2] if text.endswith(".0") else text
-    width = _FLOAT_WIDTH if "." in text or "e" in text else _INT_WIDTH
-    return text if len(text) <= width else f"~{float(value):.5g}"
+    text = text.removesuffix(".0")
+    max_chars = _MAX_FLOAT_CHARS if "." in text or "e" in text else _MAX_INT_CHARS
+    return text if len(text) <= max_chars else f"~{float(value):.5g}"
 
 
 def moment_text(ticks: int, unit: str, zone: str = "") -> str:
-    """Write a moment, given in units since 1970; empty if no calendar has it. zone: its zone, in
-    which case it is written in UTC."""
-    per_second = _UNITS_PER_SECOND.get(unit, 1)
-    seconds, fraction = divmod(ticks * _SECONDS_PER_UNIT.get(unit, 1), per_second)
+    """Write a moment; return an empty string if no calendar has it, or its unit is unknown.
+
+    Args:
+        ticks: Units since the beginning of 1970.
+        unit: Such as ``ns`` or ``D``.
+        zone: The column's time zone, in which case the moment is written in UTC.
+    """
     if unit not in _UNITS_PER_SECOND and unit not in _SECONDS_PER_UNIT:
         return ""
+    per_second = _UNITS_PER_SECOND.get(unit, 1)
+    seconds, fraction = divmod(ticks * _SECONDS_PER_UNIT.get(unit, 1), per_second)
     try:
         text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(" ")
     except OverflowError:
@@ -148,24 +188,24 @@ def moment_text(ticks: int, unit: str, zone: str = "") -> str:
     if fraction:
         digits = len(str(per_second)) - 1
         text += f".{fraction:0{digits}}".rstrip("0")
-    text = text[: -len(_MIDNIGHT)] if text.endswith(_MIDNIGHT) else text
+    text = text.removesuffix(_MIDNIGHT)
     return f"{text} UTC" if zone else text
 
 
 def _text_note(texts: Counter[str]) -> str:
-    """Say if texts are written numbers or dates; empty if at least half are not."""
-    for pattern, what in ((_NUMBER, "numbers as text"), (_DATE, _DATES)):
-        sample = list(islice(texts, _PATTERN_SAMPLE))
+    """Say if texts are written numbers or dates; return an empty string if at least half are not."""
+    sample = list(islice(texts, _SAMPLED_TEXTS))
+    for pattern, note in ((_NUMBER, _NUMBERS_AS_TEXT), (_DATE, _DATES_AS_TEXT)):
         if 2 * sum(_matches(pattern, text) for text in sample) <= len(sample):
             continue
         if len(texts) > _MAX_MATCHED_TEXTS:
-            return f"the first {len(sample)} are mostly {what}"
+            return f"the first {len(sample)} are mostly {note}"
         matched = sum(count for text, count in texts.items() if _matches(pattern, text))
         others = sum(texts.values()) - matched
         if matched > others:
-            return f"{what}, except {others:,}" if others else what
+            return f"{note}, except {others:,}" if others else note
     return ""
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
-    return len(text) <= _MAX_MATCHED_LENGTH and pattern.fullmatch(text) is not None
+    return len(text) <= _MAX_MATCHED_CHARS and pattern.fullmatch(text) is not None

@@ -1,5 +1,5 @@
-"""Reads the values of columns for `ColumnFacts`: in parts, in the order of the rows, until the time is
-over. No code of the user's runs."""
+"""Reads the values of columns for `ColumnFacts`: in parts, in the order of the rows, until time is up.
+None of the user's code runs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from .objects import address_of, get_if_loaded
 from .variables import type_name
 
 TABLE_SECONDS = 0.05
-"""Of computing, for the columns of a table together."""
+"""Processor time for the columns of a table together."""
 _MAX_WAIT_FACTOR = 4
-"""On a busy machine, so many times as long."""
+"""On a busy machine, reading may take this many times as long."""
 FIRST_ROWS = 10_000
-"""Rows that are read even if the time is over, so that small tables are always read to the end."""
+"""Rows that are read even if time is up, so that small tables are always read to the end."""
 
 _NUMBERS_PER_PART = 200_000
 _TEXTS_PER_PART = 20_000
-_MAX_TEXT_LENGTH = 200
-"""Longer texts, on average, are not counted: comparing them takes too long."""
+_MAX_MEAN_TEXT_CHARS = 200
+"""Texts that are longer on average are not counted: comparing them takes too long."""
 _MAX_COMPARED_NUMBERS = 100_000
 """Rows of a column of whole numbers whose repetitions are counted."""
-_KEY_SHARE = 0.9
-"""Of the values of a key, at least this many differ."""
-_MAX_KEY_GAPS = 2
-"""Of the numbers in the range of a key that has no key's name, at least one in so many occurs."""
-_MAX_KINDS = 3
+_MIN_KEY_SHARE = 0.9
+"""The share of a key's values that must differ."""
+_MAX_KEY_SPREAD = 2
+"""How many times as wide as its number of rows the range of a key may be, if its name is not that of
+a key."""
+_MAX_NAMED_TYPES = 3
 _MAX_CATEGORIES = 100_000
 _TEXT = address_of(str)
 _NUMBERS = frozenset(map(address_of, (int, float)))
-_ARROW_KINDS = {
+"""Types by their addresses, because a metaclass of the user's may define equality."""
+_KINDS_BY_ARROW_TEST = {
     "is_floating": "number",
     "is_integer": "number",
     "is_decimal": "number",
@@ -47,13 +49,18 @@ _ARROW_KINDS = {
     "is_date": "moment",
     "is_boolean": "bool",
 }
+"""Functions of ``pyarrow.types``, and the kind of values of the types that they accept."""
 
 
 class ColumnReader:
-    """Reads the values of a column, and keeps what is stated of them."""
+    """Reads the values of a column, and keeps what will be said about them."""
 
     def __init__(self, rows: int, *, is_slow: bool = False) -> None:
-        """is_slow: whether the values are read slowly, as texts and objects are."""
+        """
+        Args:
+            rows: The number of all rows.
+            is_slow: Whether reading a value takes long, as for texts and objects.
+        """
         self.rows = rows
         self.rows_per_part = _TEXTS_PER_PART if is_slow else _NUMBERS_PER_PART
         self.missing = 0
@@ -61,40 +68,48 @@ class ColumnReader:
         self._low: Any = None
         self._high: Any = None
         self._trues: int | None = None
-        """How many truth values are true; None if the values are none."""
+        """How many values are true; None if they are not truth values."""
         self._texts: Counter[str] | None = Counter()
         """How often each text occurs; None if they are too long to be counted."""
 
     def read(self, start: int, stop: int) -> None:
-        """Read the next rows."""
+        """Read the next rows, up to `stop`."""
         raise NotImplementedError
 
     def facts(self, rows: int) -> ColumnFacts:
-        """Return what was read of the first rows."""
+        """Return what was read.
+
+        Args:
+            rows: How many rows were read.
+        """
         facts = ColumnFacts(rows, rows == self.rows, self.missing, note=self.note)
         if self._low is not None:
             return facts._replace(low=self._write(self._low), high=self._write(self._high))
         if self._trues is not None:
-            counts = {True: self._trues, False: facts.present - self._trues}
-            return with_counts(facts, Counter({key: n for key, n in counts.items() if n}))
+            counts = Counter({True: self._trues, False: facts.present - self._trues})
+            return with_counts(facts, +counts)  # without the value that does not occur
         if self._texts:
             return text_facts(facts, self._texts)
         return facts
 
     def _extend(self, low: Any, high: Any) -> None:
-        if low is None or low != low:  # there is none
+        """Extend the range of the values; low: None or NaN if no value has an order."""
+        if low is None or low != low:
             return
-        self._low = low if self._low is None or low < self._low else self._low
-        self._high = high if self._high is None or high > self._high else self._high
+        if self._low is None or low < self._low:
+            self._low = low
+        if self._high is None or high > self._high:
+            self._high = high
 
     def _count(self, texts: Mapping[str, int] | Sequence[str], mean_length: float) -> None:
-        """Count texts, or add what was counted."""
-        if self._texts is None or mean_length > _MAX_TEXT_LENGTH:
+        """Count texts, or add the counts of texts."""
+        if self._texts is None or mean_length > _MAX_MEAN_TEXT_CHARS:
             self._texts = None
         else:
             self._texts.update(texts)
 
     def _write(self, value: Any) -> str:
+        """Write the smallest or the largest value."""
         return number_text(value)
 
 
@@ -102,27 +117,32 @@ class ColumnReader:
 
 
 def read_columns(readers: Sequence[ColumnReader | None]) -> list[ColumnFacts | None]:
-    """Read columns in a limited time, which they share; None for those without a reader."""
+    """Read columns in a limited time, which they share; None for those without a reader, and those
+    that cannot be read."""
     facts: list[ColumnFacts | None] = [None] * len(readers)
-    existing = [(reader, at) for at, reader in enumerate(readers) if reader is not None]
-    # Columns that are read fast leave their time to the slow ones.
-    existing.sort(key=lambda pair: -pair[0].rows_per_part)
-    latest = time.monotonic() + _MAX_WAIT_FACTOR * TABLE_SECONDS
-    end = time.thread_time() + TABLE_SECONDS
-    for number, (reader, at) in enumerate(existing):
+    columns = [(index, reader) for index, reader in enumerate(readers) if reader is not None]
+    # Columns that are read fast come first, and leave the rest of their time to the slow ones.
+    columns.sort(key=lambda column: column[1].rows_per_part, reverse=True)
+    wall_deadline = time.monotonic() + _MAX_WAIT_FACTOR * TABLE_SECONDS
+    cpu_deadline = time.thread_time() + TABLE_SECONDS
+    for number, (index, reader) in enumerate(columns):
         now = time.thread_time()
-        share = max(0.0, end - now) / (len(existing) - number)
+        cpu_share = max(0.0, cpu_deadline - now) / (len(columns) - number)
         with suppress(Exception):  # a library's object in an unforeseen state
-            facts[at] = _read_column(reader, now + share, latest)
+            facts[index] = _read_column(reader, now + cpu_share, wall_deadline)
     return facts
 
 
-def _read_column(reader: ColumnReader, end: float, latest: float) -> ColumnFacts:
+def _read_column(reader: ColumnReader, cpu_deadline: float, wall_deadline: float) -> ColumnFacts:
+    """Read a column until it ends or time is up: in times of `time.thread_time` and
+    `time.monotonic`."""
     row = 0
     while row < reader.rows:
-        if row and (time.thread_time() >= end or time.monotonic() >= latest):
+        is_late = time.thread_time() >= cpu_deadline or time.monotonic() >= wall_deadline
+        if row and is_late:
             break
-        stop = min(reader.rows, row + (reader.rows_per_part if row else FIRST_ROWS))
+        part_rows = reader.rows_per_part if row else FIRST_ROWS
+        stop = min(reader.rows, row + part_rows)
         reader.read(row, stop)
         row = stop
     return reader.facts(row)
@@ -146,8 +166,12 @@ class _NumpyReader(ColumnReader):
     """Reads an array of numpy, of a kind in ``biufM``."""
 
     def __init__(self, array: Any, dtype: Any, zone: str = "", *, is_key: bool = False) -> None:
-        """dtype: of numpy. zone: of the moments; empty if they have none. is_key: whether the name
-        is that of a key."""
+        """
+        Args:
+            dtype: The type of the values, which is one of numpy.
+            zone: The time zone of the moments; empty if they have none.
+            is_key: Whether the column's name is that of a key.
+        """
         super().__init__(len(array))
         self._array = array
         self._dtype = dtype
@@ -171,38 +195,47 @@ class _NumpyReader(ColumnReader):
         return facts
 
     def _present(self, start: int, stop: int) -> tuple[Any, int]:
-        """Return the values of rows that are not missing, moments as numbers, and the number of
-        those that are."""
+        """Return the values of rows that are not missing, moments as numbers, and how many are
+        missing."""
         values, is_missing = self._fetch(start, stop)
         missing = 0 if is_missing is None else int(is_missing.sum())
-        values = values[~is_missing] if missing else values
-        return values.astype("i8") if self._kind == "M" else values, missing
+        if missing:
+            values = values[~is_missing]
+        if self._kind == "M":
+            values = values.astype("i8")
+        return values, missing
 
     def _fetch(self, start: int, stop: int) -> tuple[Any, Any]:
-        """Return rows, and which of them are missing, or None."""
-        numpy, values = sys.modules["numpy"], self._array[start:stop]
+        """Return the values of rows, and an array that tells which are missing; None instead of it
+        if none can be."""
+        numpy = sys.modules["numpy"]
+        values = self._array[start:stop]
         if self._kind == "f":
             return values, numpy.isnan(values)
-        return values, numpy.isnat(values) if self._kind == "M" else None
+        if self._kind == "M":
+            return values, numpy.isnat(values)
+        return values, None
 
     def _count_key_values(self, present: int) -> int | None:
-        """Count the values that differ, if nearly all do; None if not."""
-        size = int(self._high) - int(self._low) + 1
-        if present > _MAX_COMPARED_NUMBERS or size < _KEY_SHARE * present:
+        """Return how many values differ if the column may be a key, which nearly all do then; None
+        if not."""
+        spread = int(self._high) - int(self._low) + 1
+        if present > _MAX_COMPARED_NUMBERS or spread < _MIN_KEY_SHARE * present:
             return None
-        if not self._is_key and size > _MAX_KEY_GAPS * present:
+        if not self._is_key and spread > _MAX_KEY_SPREAD * present:
             return None
+
+        # Sorting and comparing is thirty times as fast as `numpy.unique` (2.4).
         values, _ = self._present(0, self.rows)
-        # `numpy.unique` (2.4) takes thirty times as long.
         ordered = sys.modules["numpy"].sort(values)
         distinct = 1 + int((ordered[1:] != ordered[:-1]).sum())
-        return distinct if distinct >= _KEY_SHARE * present else None
+        return distinct if distinct >= _MIN_KEY_SHARE * present else None
 
     def _write(self, value: Any) -> str:
         if self._kind != "M":
             return number_text(value)
-        unit, size = sys.modules["numpy"].datetime_data(self._dtype)
-        return moment_text(int(value) * size, unit, self._zone)
+        unit, units_per_tick = sys.modules["numpy"].datetime_data(self._dtype)
+        return moment_text(int(value) * units_per_tick, unit, self._zone)
 
 
 class _NullableReader(_NumpyReader):
@@ -214,8 +247,9 @@ class _NullableReader(_NumpyReader):
     def _fetch(self, start: int, stop: int) -> tuple[Any, Any]:
         part = self._array[start:stop]
         filler = False if self._kind == "b" else 0
-        values, is_missing = part.to_numpy(dtype=self._dtype, na_value=filler), part.isna()
-        return values, is_missing | (values != values)
+        values = part.to_numpy(dtype=self._dtype, na_value=filler)
+        is_nan = values != values
+        return values, part.isna() | is_nan
 
 
 class _ObjectReader(ColumnReader):
@@ -224,46 +258,52 @@ class _ObjectReader(ColumnReader):
     def __init__(self, array: Any) -> None:
         super().__init__(len(array), is_slow=True)
         self._array = array
-        self._kinds: Counter[int] = Counter()
+        self._type_counts: Counter[int] = Counter()
         """How often each type occurs, by its address."""
-        self._kind_names: dict[int, str] = {}
-        na, nat = get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT")
-        self._gaps = frozenset(map(address_of, (None, na, nat)))
+        self._type_names: dict[int, str] = {}
+        markers = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
+        self._missing_addresses = frozenset(map(address_of, markers))
+        """The addresses of the objects that mark a missing value."""
 
     def read(self, start: int, stop: int) -> None:
-        cells = self._array[start:stop].tolist()
-        present = [cell for cell in cells if not self._is_missing(cell)]
-        self.missing += len(cells) - len(present)
-        by_kind: dict[int, list[Any]] = {}
-        for cell in present:
-            by_kind.setdefault(address_of(type(cell)), []).append(cell)
-        for kind, objects in by_kind.items():
-            self._kinds[kind] += len(objects)
-            self._kind_names[kind] = type_name(objects[0])
-            if kind == _TEXT:
+        values = self._array[start:stop].tolist()
+        present = [value for value in values if not self._is_missing(value)]
+        self.missing += len(values) - len(present)
+        by_type: dict[int, list[Any]] = {}
+        for value in present:
+            by_type.setdefault(address_of(type(value)), []).append(value)
+        for address, objects in by_type.items():
+            self._type_counts[address] += len(objects)
+            self._type_names[address] = type_name(objects[0])
+            if address == _TEXT:
                 self._count(objects, sum(map(len, objects)) / len(objects))
-            elif kind in _NUMBERS:
+            elif address in _NUMBERS:
                 self._extend(min(objects), max(objects))
 
-    def _is_missing(self, cell: Any) -> bool:
-        return address_of(cell) in self._gaps or (type(cell) is float and cell != cell)
+    def _is_missing(self, value: Any) -> bool:
+        if address_of(value) in self._missing_addresses:
+            return True
+        return type(value) is float and value != value
 
     def facts(self, rows: int) -> ColumnFacts:
-        kinds = self._kinds.keys()
-        facts = ColumnFacts(rows, rows == self.rows, self.missing)
-        if kinds == {_TEXT}:
+        addresses = self._type_counts.keys()
+        if addresses == {_TEXT}:
             return super().facts(rows)
-        if kinds and kinds <= _NUMBERS:
+        if addresses and addresses <= _NUMBERS:
             return super().facts(rows)._replace(note="numbers as objects")
-        if len(kinds) > 1:
-            return facts._replace(note=f"mixed types: {self._kind_words()}")
-        return facts
+        note = f"mixed types: {self._count_types()}" if len(addresses) > 1 else ""
+        return ColumnFacts(rows, rows == self.rows, self.missing, note=note)
 
-    def _kind_words(self) -> str:
-        pairs = self._kinds.most_common()
-        words = [f"{count:,} {self._kind_names[kind]}" for kind, count in pairs[:_MAX_KINDS]]
-        others = sum(count for _, count in pairs[_MAX_KINDS:])
-        return ", ".join([*words, *([f"{others:,} others"] if others else [])])
+    def _count_types(self) -> str:
+        """Say how many values have each of the commonest types."""
+        counts = self._type_counts.most_common()
+        words = [
+            f"{count:,} {self._type_names[address]}" for address, count in counts[:_MAX_NAMED_TYPES]
+        ]
+        others = sum(count for _, count in counts[_MAX_NAMED_TYPES:])
+        if others:
+            words.append(f"{others:,} others")
+        return ", ".join(words)
 
 
 class _CategoryReader(ColumnReader):
@@ -272,22 +312,23 @@ class _CategoryReader(ColumnReader):
     def __init__(self, array: Any) -> None:
         super().__init__(len(array))
         self._array = array
-        categories = array.categories
-        self._used = sys.modules["numpy"].zeros(len(categories) + 1, dtype="i8")
+        code_count = len(array.categories) + 1
+        self._counts = sys.modules["numpy"].zeros(code_count, dtype="i8")
+        """How many values are missing, and how many have each category."""
 
     def read(self, start: int, stop: int) -> None:
         codes = self._array.codes[start:stop].astype("i8")
         # A missing value has the code -1.
-        self._used += sys.modules["numpy"].bincount(codes + 1, minlength=len(self._used))
-        self.missing = int(self._used[0])
+        self._counts += sys.modules["numpy"].bincount(codes + 1, minlength=len(self._counts))
+        self.missing = int(self._counts[0])
 
     def facts(self, rows: int) -> ColumnFacts:
         facts = super().facts(rows)
         labels = self._array.categories.tolist()
         if len(labels) > _MAX_CATEGORIES or not all(type(label) is str for label in labels):
             return facts
-        counts = zip(labels, self._used[1:].tolist())
-        return with_counts(facts, Counter({label: count for label, count in counts if count}))
+        counts = Counter(dict(zip(labels, self._counts[1:].tolist())))
+        return with_counts(facts, +counts)  # without categories that do not occur
 
 
 # Readers of Arrow and polars
@@ -297,13 +338,16 @@ class _TypedReader(ColumnReader):
     """Reads a column of a library whose values have one type."""
 
     def __init__(self, values: Any, kind: str) -> None:
-        """kind: ``number``, ``moment``, ``text``, ``bool``, or empty for any other."""
+        """
+        Args:
+            kind: ``number``, ``moment``, ``text``, ``bool``, or empty for any other.
+        """
         super().__init__(len(values), is_slow=kind == "text")
         self._values = values
         self._kind = kind
         self._trues = 0 if kind == "bool" else None
         self._nans = 0
-        """NaN is a number in these libraries."""
+        """How many values are NaN, which is a number in these libraries, not a missing value."""
 
     def read(self, start: int, stop: int) -> None:
         part = self._values.slice(start, stop - start)
@@ -323,7 +367,9 @@ class _TypedReader(ColumnReader):
         return super().facts(rows)
 
     def _write(self, value: Any) -> str:
-        return number_text(value) if self._kind == "number" else self._write_moment(value)
+        if self._kind == "moment":
+            return self._write_moment(value)
+        return number_text(value)
 
     def _count_nulls(self, part: Any) -> int:
         raise NotImplementedError
@@ -353,12 +399,14 @@ class _ArrowReader(_TypedReader):
         return int(_compute().sum(part).as_py())
 
     def _text_counts(self, part: Any) -> tuple[dict[str, int], float]:
-        counted = part.drop_null().value_counts()
-        texts, counts = counted.field(0).to_pylist(), counted.field(1).to_pylist()
+        pairs = part.drop_null().value_counts()
+        texts = pairs.field(0).to_pylist()
+        counts = pairs.field(1).to_pylist()
         return dict(zip(texts, counts)), part.nbytes / len(part)
 
     def _range(self, part: Any) -> tuple[Any, Any]:
-        arrow, compute = sys.modules["pyarrow"], _compute()
+        arrow = sys.modules["pyarrow"]
+        compute = _compute()
         if self._kind == "moment":
             part = part.cast(arrow.int32() if part.type.bit_width == 32 else arrow.int64())
         elif arrow.types.is_floating(part.type):
@@ -367,9 +415,11 @@ class _ArrowReader(_TypedReader):
         return ends["min"], ends["max"]
 
     def _write_moment(self, value: int) -> str:
-        kind = self._values.type
-        unit = getattr(kind, "unit", "D" if kind.bit_width == 32 else "ms")
-        return moment_text(value, unit, getattr(kind, "tz", None) or "")
+        dtype = self._values.type
+        unit_of_dates = "D" if dtype.bit_width == 32 else "ms"
+        unit = getattr(dtype, "unit", unit_of_dates)
+        zone = getattr(dtype, "tz", None) or ""
+        return moment_text(value, unit, zone)
 
 
 class _PolarsReader(_TypedReader):
@@ -383,10 +433,11 @@ class _PolarsReader(_TypedReader):
 
     def _text_counts(self, part: Any) -> tuple[dict[str, int], float]:
         texts = part.drop_nulls().cast(sys.modules["polars"].String)
-        length = float(texts.str.len_bytes().mean())
-        # Both in the order of the rows, unlike `value_counts`.
+        mean_bytes = float(texts.str.len_bytes().mean())
+        # Both are in the order of the rows, unlike `value_counts`.
+        different = texts.unique(maintain_order=True).to_list()
         counts = texts.unique_counts().to_list()
-        return dict(zip(texts.unique(maintain_order=True).to_list(), counts)), length
+        return dict(zip(different, counts)), mean_bytes
 
     def _range(self, part: Any) -> tuple[Any, Any]:
         if self._kind == "moment":
@@ -399,9 +450,9 @@ class _PolarsReader(_TypedReader):
 
     def _write_moment(self, value: int) -> str:
         dtype = self._values.dtype
-        return moment_text(
-            value, getattr(dtype, "time_unit", "D"), getattr(dtype, "time_zone", None) or ""
-        )
+        unit = getattr(dtype, "time_unit", "D")
+        zone = getattr(dtype, "time_zone", None) or ""
+        return moment_text(value, unit, zone)
 
 
 def _compute() -> Any:
@@ -412,9 +463,14 @@ def _compute() -> Any:
 
 
 def pandas_reader(series: Any, *, is_key: bool = False) -> ColumnReader | None:
-    """Return a reader of a Series or Index whose array and values run no code of the user's; None
-    if there is none. is_key: whether the name is that of a key."""
-    array, dtype = series.array, series.dtype
+    """Return a reader of a Series or Index; None if reading its values may run the user's code.
+
+    Args:
+        series: Its array is one of numpy, pandas or Arrow.
+        is_key: Whether its name is that of a key.
+    """
+    array = series.array
+    dtype = series.dtype
     name = type(dtype).__name__
     if type(dtype).__module__.startswith("numpy"):
         if dtype.kind == "O":
@@ -439,15 +495,19 @@ def pandas_reader(series: Any, *, is_key: bool = False) -> ColumnReader | None:
 
 
 def arrow_reader(values: Any) -> ColumnReader:
-    """values: a chunked array, whose type is Arrow's own."""
-    types, kind = sys.modules["pyarrow"].types, values.type
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    words = (word for test, word in _ARROW_KINDS.items() if getattr(types, test)(kind))
-    return _ArrowReader(values, next(words, ""))
+    """Return a reader of a chunked array whose type is Arrow's own."""
+    types = sys.modules["pyarrow"].types
+    dtype = values.type
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    kinds = (kind for test, kind in _KINDS_BY_ARROW_TEST.items() if getattr(types, test)(dtype))
+    return _ArrowReader(values, next(kinds, ""))
 
 
 def polars_reader(series: Any) -> ColumnReader:
-    polars, dtype = sys.modules["polars"], series.dtype
+    """Return a reader of a Series of polars."""
+    polars = sys.modules["polars"]
+    dtype = series.dtype
     kind = ""
     if dtype.is_numeric():
         kind = "number"

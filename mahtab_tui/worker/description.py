@@ -62,44 +62,50 @@ _LINE_WIDTH = 240
 _TABLE_LINE_WIDTH = 600
 _MOST_ITEMS = 12
 _MOST_NAMES = 30
-_TYPED_ITEMS = 100_000
-"""Items of a sequence whose types are named."""
+_MAX_TYPED_ITEMS = 100_000
+"""Items of a sequence whose types are read."""
 _DICT_WIDTH = 120
 _TEXT_WIDTH = 100
 _BYTES_SHOWN = 20
 _LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
 _DRAWING_PACKAGES = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
-"""Attributes of their objects say nothing about what is drawn."""
+"""Packages for figures. The attributes of their objects say nothing about what is drawn."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
     """Describe variables by name, each in at most `limit` characters; without unknown and secret
     ones, and those whose description fails or takes too long."""
-    found: dict[str, str] = {}
-    ends = time.monotonic() + ALL_SECONDS
+    descriptions: dict[str, str] = {}
+    deadline = time.monotonic() + ALL_SECONDS
     for name in names:
+        remaining_seconds = deadline - time.monotonic()
+        if remaining_seconds <= 0:
+            break
         value = namespace.get(name, MISSING)
-        left = ends - time.monotonic()
-        if value is MISSING or left <= 0 or (looks_secret(name) and variable_kind(value) == "data"):
+        if value is MISSING or (looks_secret(name) and variable_kind(value) == "data"):
             continue
         work = partial(describe_value, name, value, limit)
         try:
-            found[name] = run_with_timeout(min(SECONDS, left), work)
+            descriptions[name] = run_with_timeout(min(SECONDS, remaining_seconds), work)
         except Exception:  # a library's object in an unforeseen state, or too slow
             continue
-    return found
+    return descriptions
 
 
 class Describer:
     """Describes variables like `describe`, and keeps the descriptions until a cell has run."""
 
     def __init__(self, namespace: dict[str, Any], version: Callable[[], int | None]) -> None:
-        """version: returns a number that every cell increases; None while one runs."""
+        """
+        Args:
+            version: Returns a number that every cell increases; None while a cell runs.
+        """
         self._namespace = namespace
         self._read_version = version
         self._version: int | None = None
+        """The version to which the descriptions belong."""
         self._descriptions: dict[tuple[str, int, int], str] = {}
         """By name, limit and the address of the object."""
 
@@ -108,14 +114,22 @@ class Describer:
         if version is None:
             return describe(self._namespace, names, limit)
         if version != self._version:
-            self._version, self._descriptions = version, {}
-        kept = self._descriptions
+            self._version = version
+            self._descriptions = {}
+
+        descriptions = self._descriptions
         keys = {name: (name, limit, address_of(self._namespace.get(name))) for name in names}
-        new = describe(self._namespace, [name for name in names if keys[name] not in kept], limit)
+        missing_names = [name for name in names if keys[name] not in descriptions]
+        new = describe(self._namespace, missing_names, limit)
+        texts = {
+            name: new[name] if name in new else descriptions[key]
+            for name, key in keys.items()
+            if name in new or key in descriptions
+        }
+        # What a cell may have changed meanwhile is not kept.
         if self._read_version() == version:
-            kept.update({keys[name]: text for name, text in new.items()})
-        known = {name: kept[key] for name, key in keys.items() if key in kept}
-        return {name: text for name in names if (text := new.get(name) or known.get(name))}
+            descriptions.update({keys[name]: text for name, text in new.items()})
+        return texts
 
 
 def describe_value(name: str, value: Any, limit: int) -> str:
@@ -124,15 +138,20 @@ def describe_value(name: str, value: Any, limit: int) -> str:
         lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
     else:
         lines = [one_line(line, _TABLE_LINE_WIDTH) for line in table]
-    if sum(map(len, lines)) + len(lines) - 1 <= limit:
-        return "\n".join(lines)
-    shown, room = [], limit - len("...")
+    text = "\n".join(lines)
+    if len(text) <= limit:
+        return text
+
+    visible_lines: list[str] = []
+    remaining_chars = limit - len("...")
     for line in lines:
-        room -= len(line) + 1
-        if room < 0:
+        remaining_chars -= len(line) + 1
+        if remaining_chars < 0:
             break
-        shown.append(line)
-    return "\n".join([*shown, "..."]) if shown else one_line(lines[0], max(1, limit))
+        visible_lines.append(line)
+    if not visible_lines:
+        return one_line(lines[0], max(1, limit))
+    return "\n".join([*visible_lines, "..."])
 
 
 def _lines(name: str, value: Any) -> list[str]:
@@ -198,18 +217,19 @@ def _dict_lines(title: str, value: Any) -> list[str]:
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
     sample = list(islice(base.__iter__(value), _MOST_ITEMS))
-    typed = {address_of(type(item)): item for item in islice(base.__iter__(value), _TYPED_ITEMS)}
-    kinds = describe_types(typed.values())
+    typed_items = islice(base.__iter__(value), _MAX_TYPED_ITEMS)
+    item_by_type = {address_of(type(item)): item for item in typed_items}
+    kinds = describe_types(item_by_type.values())
     title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
+    if kinds and size > _MAX_TYPED_ITEMS:
+        title += f", the first {_MAX_TYPED_ITEMS:,}"
     if kinds:
-        title += f", the first {_TYPED_ITEMS:,}" if size > _TYPED_ITEMS else ""
         title += f" of {kinds}"
     if kinds == "dict" and type(sample[0]) is dict:
         return [title, *_dict_lines("  first item", sample[0])]
     fields = field_names(type(value))[:_MOST_ITEMS] if base is tuple else ()
-    words = [
-        short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _MOST_ITEMS])
-    ]
+    field_or_empty = [*fields, *[""] * _MOST_ITEMS]
+    words = [short_value(item, field) for item, field in zip(sample, field_or_empty)]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
     more = [f"... and {size - len(words):,} more"] if size > len(words) else []

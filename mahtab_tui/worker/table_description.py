@@ -15,7 +15,7 @@ from .column_facts import (
     facts_text,
     number_text,
 )
-from .column_readers import arrow_reader, pandas_reader, polars_reader, read_columns
+from .column_readers import ColumnReader, arrow_reader, pandas_reader, polars_reader, read_columns
 from .inspection.children import (
     SEQUENCES,
     describe_type,
@@ -39,16 +39,20 @@ from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summar
 
 _ROWS = 2
 _ROW_WIDTH = 200
-_SHORT_ROW_WIDTH, _SHORTEST_ROW_WIDTH = 100, 60
-"""For tables with many columns, of which more is stated than their first rows show."""
+_SHORT_ROW_WIDTH = 100
+_SHORTEST_ROW_WIDTH = 60
+"""For tables with many columns, whose facts say more than their first rows."""
 _CELL_WIDTH = 40
-_MOST_COLUMNS = 60
-_TABLE_LIMIT = 950
+_MAX_COLUMNS = 60
+_MAX_TABLE_CHARS = 950
 """Characters of a description with details of the values, about 280 tokens."""
-_LINE_LIMIT = 400
-"""Below this limit, a table is described in one line."""
-_LARGEST_ARRAY = 10_000_000
+_MIN_LINES_LIMIT = 400
+"""Below this limit of characters, a table is described in one line."""
+_MAX_ARRAY_ITEMS = 10_000_000
+"""Items of an array whose range is computed."""
 _FIRST_ITEMS = 10
+_GAP = "  "
+"""Between the columns of the first rows."""
 _KEY_NAME = re.compile(r"(?:^|[_\W])(?i:id|key|code|number|no|nr)$|[a-z]I[Dd]$")
 
 
@@ -58,7 +62,9 @@ def describe_table(name: str, value: Any, limit: int) -> list[str] | None:
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame", "Series") and all(map(is_own_index, value.axes)):
-        return (_frame_lines if value.ndim == 2 else _series_lines)(name, kind, value, limit)
+        if value.ndim == 2:
+            return _frame_lines(name, kind, value, limit)
+        return _series_lines(name, kind, value, limit)
     if is_own_index(value):
         title = f"{name}: {kind}, {_many(len(value), 'items')}{_index_words(value)}"
         return [title, *_first_line(_row_labels(value[:_FIRST_ITEMS]), len(value))]
@@ -74,20 +80,21 @@ class _Column(NamedTuple):
     label: str
     type: str
     cells: Sequence[str]
+    """The texts of its first values."""
     facts: ColumnFacts | None = None
 
 
 class _Detail(NamedTuple):
-    """How much is stated of a table."""
+    """How much is said about a table."""
 
     row_width: int
     """Characters of a row of its head."""
     max_values: int
-    """Values that are listed of a column."""
+    """Different values of a column up to which all are listed."""
     values_width: int
     """Characters of that list."""
     commonest_width: int
-    """Characters of the commonest values, if there are more."""
+    """Characters of the commonest values, if not all are listed."""
 
     def facts_text(self, column: _Column) -> str:
         if column.facts is None:
@@ -103,42 +110,58 @@ _DETAILS = (
     _Detail(_SHORTEST_ROW_WIDTH, COMMONEST_VALUES, 50, 0),
     _Detail(_SHORTEST_ROW_WIDTH, 0, 0, 0),
 )
+"""The most detailed first."""
 
 
 def _table_lines(
     title: str,
     head: str,
     columns: Sequence[_Column],
-    total: int,
+    column_count: int,
     limit: int,
     row_labels: Sequence[str] = (),
 ) -> list[str]:
-    """Describe a table with as many details as fit in `limit` characters; in one line if that is
-    short."""
-    if limit < _LINE_LIMIT:
-        return [_table_line(title, columns, total)]
-    more = _more_columns(columns, total)
+    """Describe a table with as many details as fit in `limit` characters.
+
+    Args:
+        title: The first line.
+        head: The line above the first rows.
+        columns: The first columns.
+        column_count: The number of all columns.
+        limit: Characters of the description; if few, it is one line.
+        row_labels: The labels of the first rows.
+    """
+    if limit < _MIN_LINES_LIMIT:
+        return [_table_line(title, columns, column_count)]
+
+    more_columns = _more_columns(columns, column_count)
     rows: list[str] = []
     for detail in _DETAILS:
-        rows = _head_lines(head, columns, total, row_labels, detail.row_width)
-        lines = [title, *_column_lines(columns, detail), *more, *rows]
-        if _size(lines) <= min(limit, _TABLE_LIMIT):
+        rows = _head_lines(head, columns, column_count, row_labels, detail.row_width)
+        lines = [title, *_column_lines(columns, detail), *more_columns, *rows]
+        if _count_chars(lines) <= min(limit, _MAX_TABLE_CHARS):
             return lines
     names = _wrap_names([f"{column.label} {column.type}" for column in columns])
-    return [title, *names, *more, *rows]
+    return [title, *names, *more_columns, *rows]
 
 
-def _size(lines: Sequence[str]) -> int:
-    return sum(map(len, lines)) + len(lines) - 1
+def _count_chars(lines: Sequence[str]) -> int:
+    newlines = len(lines) - 1
+    return sum(map(len, lines)) + newlines
 
 
-def _table_line(title: str, columns: Sequence[_Column], total: int) -> str:
+def _table_line(title: str, columns: Sequence[_Column], column_count: int) -> str:
+    if not columns:
+        return title
     words = [f"{column.label} {column.type}" for column in columns]
-    return f"{title}: {', '.join([*words, *_more_columns(columns, total)])}" if words else title
+    words += _more_columns(columns, column_count)
+    return f"{title}: {', '.join(words)}"
 
 
-def _more_columns(columns: Sequence[_Column], total: int) -> list[str]:
-    return [f"... and {total - len(columns):,} more columns"] if total > len(columns) else []
+def _more_columns(columns: Sequence[_Column], column_count: int) -> list[str]:
+    """Return a line about the columns that are not described; none if all are."""
+    more = column_count - len(columns)
+    return [f"... and {more:,} more columns"] if more > 0 else []
 
 
 def _column_lines(columns: Sequence[_Column], detail: _Detail) -> list[str]:
@@ -153,21 +176,26 @@ def _column_lines(columns: Sequence[_Column], detail: _Detail) -> list[str]:
 
 
 def _head_lines(
-    head: str, columns: Sequence[_Column], total: int, row_labels: Sequence[str], width: int
+    head: str, columns: Sequence[_Column], column_count: int, row_labels: Sequence[str], width: int
 ) -> list[str]:
     """Write the first rows, with as many columns as fit next to each other."""
     if not columns or not columns[0].cells:
         return []
-    width -= max(map(len, row_labels), default=0)
-    ends = accumulate(max(map(len, (each.label, *each.cells))) + 2 for each in columns)
-    visible = max(1, sum(end <= width for end in ends))
-    blocks = [["", *row_labels]] if row_labels else []
-    blocks += [[column.label, *column.cells] for column in columns[:visible]]
-    blocks += [["..."] * len(blocks[0])] if visible < total else []
+
+    available_width = width - max(map(len, row_labels), default=0)
+    blocks = [[column.label, *column.cells] for column in columns]
+    ends = accumulate(max(map(len, block)) + len(_GAP) for block in blocks)
+    visible_columns = max(1, sum(end <= available_width for end in ends))
+    blocks = blocks[:visible_columns]
+    if visible_columns < column_count:
+        blocks.append(["..."] * len(blocks[0]))
+    if row_labels:
+        blocks.insert(0, ["", *row_labels])
     return [head, *_align(blocks, left=bool(row_labels))]
 
 
 def _wrap_names(words: Sequence[str]) -> list[str]:
+    """Write the names and types of columns next to each other."""
     lines: list[str] = []
     for word in words:
         if lines and len(lines[-1]) + len(word) + 2 <= _ROW_WIDTH:
@@ -178,10 +206,11 @@ def _wrap_names(words: Sequence[str]) -> list[str]:
 
 
 def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
+    """Write columns of equal length next to each other, to the right; left: not the first."""
     specs = [f">{max(map(len, block))}" for block in blocks]
     if left:
         specs[0] = specs[0].replace(">", "<")
-    return ["  ".join(map(format, row, specs)).rstrip() for row in zip(*blocks)]
+    return [_GAP.join(map(format, row, specs)).rstrip() for row in zip(*blocks)]
 
 
 def _many(count: int, unit: str) -> str:
@@ -200,14 +229,24 @@ def _column(
     missing_text: str = "",
     facts: ColumnFacts | None = None,
 ) -> _Column:
-    """column: reads the first rows; None if that would run the user's code. facts: of all rows."""
-    name, rows = _label(label), min(rows, _ROWS)
+    """Describe a column, without its values if its name is that of a secret.
+
+    Args:
+        rows: The number of all rows.
+        column: Reads the first rows; None if that would run the user's code.
+        missing_text: Stands for a missing value.
+        facts: What is known about all rows.
+    """
+    name = _label(label)
+    visible_rows = min(rows, _ROWS)
     if column is None:
-        return _Column(name, dtype, ["…"] * rows, facts)
-    if looks_secret(name) and not column.right:
-        facts = facts and ColumnFacts(facts.rows, facts.is_complete, facts.missing)
-        return _Column(name, dtype, [HIDDEN_VALUE] * rows, facts)
-    return _Column(name, dtype, _cells(column, rows, missing_text), facts)
+        return _Column(name, dtype, ["…"] * visible_rows, facts)
+    is_number = column.right
+    if looks_secret(name) and not is_number:
+        if facts is not None:
+            facts = ColumnFacts(facts.rows, facts.is_complete, facts.missing)
+        return _Column(name, dtype, [HIDDEN_VALUE] * visible_rows, facts)
+    return _Column(name, dtype, _cells(column, visible_rows, missing_text), facts)
 
 
 def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
@@ -229,8 +268,8 @@ def _cell(value: Any) -> str:
         # Its time zone may be the user's.
         text = describe_type(value) if is_one_of(value.left, "pandas", "Timestamp") else text
     elif type(value) not in SCALARS and (not summary(value) or safe_length(value) is not None):
-        known = is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
-        text = text if known else describe_type(value)
+        is_moment = is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
+        text = text if is_moment else describe_type(value)
     return one_line(text, _CELL_WIDTH)
 
 
@@ -250,22 +289,25 @@ def _first_line(texts: Sequence[str], size: int) -> list[str]:
 
 
 def _frame_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
-    rows, width = value.shape
+    rows, column_count = value.shape
     is_nested = is_one_of(value.columns, "pandas", "MultiIndex")
     levels = value.columns.levels if is_nested else [value.columns]
     labels: list[Any] = []
-    if not any(has_foreign_zone(level.dtype) for level in levels):  # objects of it run its code
-        labels = value.columns[:_MOST_COLUMNS].tolist()
-    more = _index_words(value.index)
+    # A label with a time zone of the user's would run its code.
+    if not any(has_foreign_zone(level.dtype) for level in levels):
+        labels = value.columns[:_MAX_COLUMNS].tolist()
+
+    index_words = _index_words(value.index)
     if is_nested:
-        more += f", columns: MultiIndex of {len(levels)} levels"
+        index_words += f", columns: MultiIndex of {len(levels)} levels"
     elif labels and type(labels[0]) is not str:
-        more += f", column labels: {type_name(labels[0])}"
+        index_words += f", column labels: {type_name(labels[0])}"
+    size = f"{_many(rows, 'rows')} x {_many(column_count, 'columns')}"
     return _table_lines(
-        f"{name}: {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}{more}",
+        f"{name}: {kind}, {size}{index_words}",
         f"{name}.head({_ROWS}):",
         _frame_columns(value, labels, limit),
-        width,
+        column_count,
         limit,
         _row_labels(value.index[:_ROWS]),
     )
@@ -273,39 +315,43 @@ def _frame_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
 
 def _frame_columns(value: Any, labels: Sequence[Any], limit: int) -> list[_Column]:
     arrays = [value._mgr.blocks[value._mgr.blknos[at]].values for at in range(len(labels))]
-    # Not even a Series of another array can be created without running its code.
-    series = [
+    # Not even a Series of the user's own array can be created without running its code.
+    columns = [
         value.iloc[:, at] if is_from(array, "numpy", "pandas") else None
         for at, array in enumerate(arrays)
     ]
-    all_facts = _read_facts([each for each in series if each is not None], limit)
-    facts = iter(all_facts)
+    all_facts = _read_facts(columns, limit)
     return [
         _column(label, f"<{type_name(array)}>", len(value))
-        if each is None
-        else _pandas_column(label, each, next(facts))
-        for label, array, each in zip(labels, arrays, series)
+        if series is None
+        else _pandas_column(label, series, facts)
+        for label, array, series, facts in zip(labels, arrays, columns, all_facts)
     ]
 
 
-def _read_facts(series: Sequence[Any], limit: int) -> list[ColumnFacts | None]:
-    """Read columns of pandas; none if a line has no place for what is stated of them."""
-    if limit < _LINE_LIMIT:
-        return [None] * len(series)
-    return read_columns(
-        [
-            pandas_reader(each, is_key=_is_key_name(each.name)) if _is_readable(each) else None
-            for each in series
-        ]
-    )
+def _read_facts(columns: Sequence[Any], limit: int) -> list[ColumnFacts | None]:
+    """Read Series of pandas; None for what is not one, and for all if the description is a line,
+    which has no place for facts."""
+    if limit < _MIN_LINES_LIMIT:
+        return [None] * len(columns)
+    readers = [
+        pandas_reader(series, is_key=_is_key_name(series.name))
+        if series is not None and _is_readable(series)
+        else None
+        for series in columns
+    ]
+    return read_columns(readers)
 
 
 def _is_key_name(label: Any) -> bool:
-    return type(label) is str and _KEY_NAME.search(label[-_CELL_WIDTH:]) is not None
+    if type(label) is not str:
+        return False
+    return _KEY_NAME.search(label[-_CELL_WIDTH:]) is not None
 
 
 def _pandas_column(label: Any, series: Any, facts: ColumnFacts | None) -> _Column:
-    dtype, rows = _pandas_type(series), len(series)
+    dtype = _pandas_type(series)
+    rows = len(series)
     if not _is_readable(series):
         return _column(label, dtype, rows)
     missing_text = "NaT" if dtype.startswith(("datetime64", "timedelta64", "period")) else "NaN"
@@ -363,7 +409,7 @@ def _series_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
     label = "" if value.name is None else f", name {_literal(value.name)}"
     words = f"{column.type}{label}{_index_words(value.index)}"
     lines = [f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"]
-    if not len(value) or limit < _LINE_LIMIT:
+    if not len(value) or limit < _MIN_LINES_LIMIT:
         return lines
     if text := _DETAILS[0].facts_text(column):
         lines.append(text)
@@ -381,14 +427,15 @@ def _typed_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
         value = value.to_frame()
     rows, width = value.shape
     title = f"{name}: {library} {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}"
-    columns = (_arrow_columns if is_arrow else _polars_columns)(value, limit)
-    if limit < _LINE_LIMIT:
+    columns = _arrow_columns(value, limit) if is_arrow else _polars_columns(value, limit)
+    if limit < _MIN_LINES_LIMIT:
         return [_table_line(title, columns, width)]
-    more = _more_columns(columns, width)
+
+    more_columns = _more_columns(columns, width)
     lines: list[str] = []
     for detail in _DETAILS:
-        lines = [title, *(_typed_line(column, detail) for column in columns), *more]
-        if _size(lines) <= min(limit, _TABLE_LIMIT):
+        lines = [title, *(_typed_line(column, detail) for column in columns), *more_columns]
+        if _count_chars(lines) <= min(limit, _MAX_TABLE_CHARS):
             break
     return lines
 
@@ -401,29 +448,35 @@ def _typed_line(column: _Column, detail: _Detail) -> str:
 
 def _arrow_columns(value: Any, limit: int) -> list[_Column]:
     head: Any = as_table(value.slice(0, _ROWS))
-    width = min(value.num_columns, _MOST_COLUMNS)
+    width = min(value.num_columns, _MAX_COLUMNS)
     types = value.schema.types[:width]
-    names = [_arrow_type(each) for each in types]
-    readers = [arrow_reader(value.column(at)) if names[at] else None for at in range(width)]
-    facts = read_columns(readers if limit >= _LINE_LIMIT else [None] * width)
+    type_texts = [_arrow_type(dtype) for dtype in types]
+    readers: list[ColumnReader | None] = [None] * width
+    if limit >= _MIN_LINES_LIMIT:
+        readers = [
+            arrow_reader(value.column(at)) if text else None for at, text in enumerate(type_texts)
+        ]
+    facts = read_columns(readers)
     return [
         _column(
             value.column_names[at],
-            names[at] or type_name(types[at]),
+            text or type_name(types[at]),
             len(value),
-            head.column(at) if names[at] else None,
+            head.column(at) if text else None,
             "null",
             facts[at],
         )
-        for at in range(width)
+        for at, text in enumerate(type_texts)
     ]
 
 
 def _polars_columns(value: Any, limit: int) -> list[_Column]:
     head: Any = as_table(value.slice(0, _ROWS))
-    width = min(value.width, _MOST_COLUMNS)
-    readers = [polars_reader(value.to_series(at)) for at in range(width)]
-    facts = read_columns(readers if limit >= _LINE_LIMIT else [None] * width)
+    width = min(value.width, _MAX_COLUMNS)
+    readers: list[ColumnReader | None] = [None] * width
+    if limit >= _MIN_LINES_LIMIT:
+        readers = [polars_reader(value.to_series(at)) for at in range(width)]
+    facts = read_columns(readers)
     return [
         _column(
             value.columns[at],
@@ -438,11 +491,11 @@ def _polars_columns(value: Any, limit: int) -> list[_Column]:
 
 
 def _arrow_type(dtype: Any) -> str:
-    """Format a type of Arrow; empty if it, or one in it, is not the library's own."""
+    """Format a type of Arrow; empty if it, or a type in it, is not the library's own."""
     if not is_from(dtype, "pyarrow"):
         return ""
-    own = all(_arrow_type(dtype.field(at).type) for at in range(dtype.num_fields))
-    return one_line(str(dtype), _CELL_WIDTH) if own else ""
+    is_own = all(_arrow_type(dtype.field(at).type) for at in range(dtype.num_fields))
+    return one_line(str(dtype), _CELL_WIDTH) if is_own else ""
 
 
 # Arrays
@@ -460,17 +513,22 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _extent(value: Any) -> str:
+    """Say what the smallest and the largest number are, and how many are missing."""
     kind = value.dtype.kind
-    if kind not in "iufmM" or not 0 < value.size <= _LARGEST_ARRAY:
+    if kind not in "iufmM" or not 0 < value.size <= _MAX_ARRAY_ITEMS:
         return ""
     missing = int((value != value).sum())
     if missing == value.size:
         return ", all missing"
+
     numpy = sys.modules["numpy"]
-    low, high = numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None)
-    first, last = (one_line(str(end)) if kind in "mM" else number_text(end) for end in (low, high))
-    gaps = f", {missing:,} missing" if missing else ""
-    return f", min {first}, max {last}{gaps}"
+    low = numpy.fmin.reduce(value, axis=None)
+    high = numpy.fmax.reduce(value, axis=None)
+    low_text, high_text = (
+        one_line(str(end)) if kind in "mM" else number_text(end) for end in (low, high)
+    )
+    missing_text = f", {missing:,} missing" if missing else ""
+    return f", min {low_text}, max {high_text}{missing_text}"
 
 
 def _item(item: Any) -> str:

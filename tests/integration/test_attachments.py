@@ -22,7 +22,7 @@ from mahtab_tui.session.attachments import (
     Attachments,
     MentionChip,
 )
-from mahtab_tui.session.descriptions import ROOM, VariableDescriptions
+from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, VariableDescriptions
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -310,7 +310,7 @@ def test_all_descriptions_together_stay_within_the_limit(open_session: OpenSessi
     assert text.startswith("table3: DataFrame, 1 row x 40 columns  [the user's]\n")
     assert "table19: DataFrame, 1 row x 40 columns  [the user's]\n" in text
     long, _, rest = text.rpartition("\n\n")
-    assert len(long) <= ROOM
+    assert len(long) <= MAX_DESCRIPTION_CHARS
     # Some have a line with their columns, and the others a line.
     assert "table12: DataFrame, 1 row x 40 columns: column 0 str, column 1 str, " in rest
     assert "table0: DataFrame = 1 × 40  [the user's]" in rest.split("\n")

@@ -17,7 +17,7 @@ from mahtab_tui.session.attachments import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.descriptions import ROOM, _fit, choose_described
+from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_described
 
 
 @pytest.mark.parametrize(
@@ -164,6 +164,6 @@ def test_descriptions_are_cut_after_a_line_when_space_runs_out() -> None:
     text = "\n".join(["x" * 99] * 22)
     fitted = _fit({"a": text, "b": text, "c": text, "d": text})
     assert list(fitted) == ["a", "b"]
-    assert sum(map(len, fitted.values())) <= ROOM
+    assert sum(map(len, fitted.values())) <= MAX_DESCRIPTION_CHARS
     fitted = _fit({"a": text, "b": text[:1_799], "c": text})
     assert fitted["c"] == "\n".join(["x" * 99] * 4 + ["..."])

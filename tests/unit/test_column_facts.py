@@ -1,4 +1,4 @@
-"""What a model is told of the values of a table, compared with the values."""
+"""What a model is told about the values of a table, compared with the values."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ LIMIT = 2_250
 _LITERAL = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False)(?: (\d+))?"""
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def listed(text: str, repetitions: int = 1) -> Iterator[tuple[Any, int]]:
+def parse_list(text: str, repetitions: int = 1) -> Iterator[tuple[Any, int]]:
+    """Return the listed values and their counts; repetitions: of values without a count."""
     assert re.sub(_LITERAL, "", text).replace(", ", "") == ""
     for value, number in re.findall(_LITERAL, text):
-        yield ast.literal_eval(value), count(number) if number else repetitions
+        yield ast.literal_eval(value), parse_count(number) if number else repetitions
 
 
-def same(text: str, value: Any) -> bool:
-    """Return whether a value is written as this text, perhaps roughly."""
+def is_written_as(text: str, value: Any) -> bool:
+    """Return whether a value is written as this text, perhaps rounded."""
     if isinstance(value, datetime):
         return bool(pd.Timestamp(text.removesuffix(" UTC")) == pd.Timestamp(value))
     if text.startswith("~"):
@@ -49,46 +50,46 @@ def same(text: str, value: Any) -> bool:
     return float(text) == float(value)
 
 
-def check(statement: str, values: Sequence[Any]) -> None:
+def check_statement(statement: str, values: Sequence[Any]) -> None:
     """Assert that a statement about a column is true. values: None if missing."""
     cut = re.fullmatch(r"first ([\d,]+) rows only: (.*)", statement)
     if cut:
-        values = values[: count(cut[1])]
+        values = values[: parse_count(cut[1])]
         statement = cut[2].replace("none missing", "0 missing")
-    gaps = re.match(r"\(?([\d,]+) missing\)?(?:; |  |$)", statement)
-    assert (count(gaps[1]) if gaps else 0) == values.count(None)
-    rest = statement[gaps.end() :] if gaps else statement
+    missing = re.match(r"\(?([\d,]+) missing\)?(?:; |  |$)", statement)
+    assert (parse_count(missing[1]) if missing else 0) == values.count(None)
+    rest = statement[missing.end() :] if missing else statement
     present = [value for value in values if value is not None]
-    for part in rest.split("; ") if rest else []:
+    for part in filter(None, rest.split("; ")):
         check_part(part, present)
 
 
 def check_part(part: str, present: Sequence[Any]) -> None:
     counts = Counter(present)
     numbers = [value for value in present if type(value) is not str and value == value]
-    if found := re.fullmatch(r"only (.*)", part):
-        assert all(same(found[1], value) for value in numbers)
-    elif found := re.fullmatch(r"([^'\"]+) to ([^'\"]+)", part):
-        assert same(found[1], min(numbers))
-        assert same(found[2], max(numbers))
+    if match := re.fullmatch(r"only (.*)", part):
+        assert all(is_written_as(match[1], value) for value in numbers)
+    elif match := re.fullmatch(r"([^'\"]+) to ([^'\"]+)", part):
+        assert is_written_as(match[1], min(numbers))
+        assert is_written_as(match[2], max(numbers))
     elif part == "all different":
         assert len(counts) == len(present)
-    elif found := re.fullmatch(r"values(?: \((.*) each\))?: (.*)", part):
-        repetitions = count(found[1]) if found[1] else 1
-        assert Counter(dict(listed(found[2], repetitions))) == counts
-    elif found := re.fullmatch(r"([\d,]+) different(?:, most often (.*))?", part):
-        assert count(found[1]) == len(counts)
-        commonest = dict(listed(found[2] or ""))
+    elif match := re.fullmatch(r"values(?: \((.*) each\))?: (.*)", part):
+        repetitions = parse_count(match[1]) if match[1] else 1
+        assert Counter(dict(parse_list(match[2], repetitions))) == counts
+    elif match := re.fullmatch(r"([\d,]+) different(?:, most often (.*))?", part):
+        assert parse_count(match[1]) == len(counts)
+        commonest = dict(parse_list(match[2] or ""))
         assert all(counts[value] == number for value, number in commonest.items())
         assert list(commonest.values()) == [n for _, n in counts.most_common(len(commonest))]
-    elif found := re.fullmatch(r"([\d,]+) NaN", part):
-        assert count(found[1]) == sum(value != value for value in present)
-    elif found := re.fullmatch(r"numbers as text(?:, except ([\d,]+))?", part):
+    elif match := re.fullmatch(r"([\d,]+) NaN", part):
+        assert parse_count(match[1]) == sum(value != value for value in present)
+    elif match := re.fullmatch(r"numbers as text(?:, except ([\d,]+))?", part):
         others = sum(not re.fullmatch(r"-?\d[\d,]*(\.\d+)?", value) for value in present)
-        assert others == (count(found[1]) if found[1] else 0)
-    elif found := re.fullmatch(r"mixed types: (.*)", part):
+        assert others == (parse_count(match[1]) if match[1] else 0)
+    elif match := re.fullmatch(r"mixed types: (.*)", part):
         kinds = Counter(type(value).__name__ for value in present)
-        pairs = re.findall(r"(\d+) (\w+)", found[1])
+        pairs = re.findall(r"(\d+) (\w+)", match[1])
         assert {kind: int(number) for number, kind in pairs} == kinds
     else:
         assert part == "numbers as objects"
@@ -125,11 +126,11 @@ def tables(draw: st.DrawFn, kinds: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def statements(described: str, names: Sequence[str], separator: str) -> Iterator[str]:
-    """Return what is stated of each column. separator: what stands between its name and that."""
+    """Return what is said about each column. separator: matches what stands before it."""
     for line, name in zip(described.split("\n")[1:], names, strict=False):
-        found = re.fullmatch(rf"{name}{separator}(?:  (.*))?", line)
-        assert found, line
-        yield found[1] or ""
+        match = re.fullmatch(rf"{name}{separator}(?:  (.*))?", line)
+        assert match, line
+        yield match[1] or ""
 
 
 @pytest.fixture(params=["read in parts", "cut by the time"])
@@ -152,7 +153,7 @@ def test_no_statement_about_a_table_of_pandas_is_false(table: dict[str, list[Any
     for statement, values in zip(
         statements(text, list(table), " +.*?"), table.values(), strict=False
     ):
-        check(statement, values)
+        check_statement(statement, values)
 
 
 TYPED = [name for name, (_, dtype) in COLUMNS.items() if dtype != "object" and name != "zoned"]
@@ -165,13 +166,13 @@ def test_no_statement_about_a_table_of_polars_or_arrow_is_false(
     table: dict[str, list[Any]], is_polars: bool
 ) -> None:
     schema = {"ints": pa.int64(), "floats": pa.float64(), "moments": pa.timestamp("us")}
-    arrow = pa.table({name: pa.array(each, schema.get(name)) for name, each in table.items()})
+    arrow = pa.table({name: pa.array(values, schema.get(name)) for name, values in table.items()})
     frame = pl.DataFrame(table, strict=False) if is_polars else arrow
     text = describe_value("it", frame, LIMIT)
     for statement, values in zip(
         statements(text, list(table), " .*?: .*?"), table.values(), strict=False
     ):
-        check(statement, values)
+        check_statement(statement, values)
 
 
 def test_rare_values_further_down_are_counted() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus.figure_sources import SOURCE_END, FigureSource
+from mahtab_tui.bus.figure_sources import MAX_SOURCE_END_CHARS, FigureSource
 from mahtab_tui.bus.figure_tokens import figure_spans
 from mahtab_tui.bus.figures import (
-    MOST_DIFFERENT,
+    MAX_DIFFERENT_FIGURES,
     find_figures,
     names_no_value,
     near_misses,
@@ -148,13 +148,13 @@ def test_equal_figures_are_listed_once() -> None:
 
 
 def test_only_the_ends_of_a_huge_source_are_read() -> None:
-    source = "12 " + "x" * SOURCE_END + " 13 " + "x" * SOURCE_END + " 14"
+    source = "12 " + "x" * MAX_SOURCE_END_CHARS + " 13 " + "x" * MAX_SOURCE_END_CHARS + " 14"
     assert missing("12, 13, 14", sources=(FigureSource(1, source),)) == ["13"]
 
 
 def test_the_number_of_figures_is_limited() -> None:
     answer = ", ".join(map(str, range(10, 1_000)))
-    assert len(find_figures(answer, [], "")) == MOST_DIFFERENT
+    assert len(find_figures(answer, [], "")) == MAX_DIFFERENT_FIGURES
 
 
 # Figures that are not claimed, that follow from others, and that are nearly another

@@ -27,10 +27,12 @@ class Answer(NamedTuple):
     question: str
     text: str
     slip: list[str]
+    """A figure of the text, and the same with a wrong digit; empty if there is none."""
     sources: list[FigureSource]
     outputs: list[str]
-    """Of this question."""
+    """Of the cells of this question."""
     code: str
+    """Of all cells so far."""
 
     def figures(self, text: str = "") -> tuple[AnswerFigure, ...]:
         return find_figures(text or self.text, self.sources, self.question, code=self.code)
@@ -41,22 +43,22 @@ def read_answers() -> Iterator[Answer]:
     for conversation in conversations:
         sources: list[FigureSource] = []
         words: list[str] = []
-        code: list[str] = []
+        codes: list[str] = []
         for turn in conversation["turns"]:
-            for number, cell in enumerate(turn["cells"], len(code) + 1):
+            for number, cell in enumerate(turn["cells"], len(codes) + 1):
                 sources.append(FigureSource(number, cell["output"]))
                 sources.append(FigureSource(None, cell["code"], printed=False))
-                code.append(cell["code"])
-            said = FigureSource(None, "\n".join(words), printed=False)
+                codes.append(cell["code"])
+            earlier_words = FigureSource(None, "\n".join(words), printed=False)
             words += [turn["question"], turn["answer"]]
             if not turn.get("plan"):
                 yield Answer(
                     turn["question"],
                     turn["answer"],
                     turn.get("slip", []),
-                    [*sources, said],
+                    [*sources, earlier_words],
                     [cell["output"] for cell in turn["cells"]],
-                    "\n".join(code),
+                    "\n".join(codes),
                 )
 
 
@@ -90,5 +92,5 @@ def test_slips_in_right_answers_are_found() -> None:
     assert len(slips) == 20
     assert len(marked) >= MIN_SLIPS_MARKED
     assert len(sent_back) >= MIN_SLIPS_SENT_BACK
-    rights = {answer.slip[1]: answer.slip[0] for answer in slips}
-    assert sum(rights[wrong] == near for wrong, near in sent_back) >= MIN_SLIPS_SENT_BACK - 1
+    right_figures = {answer.slip[1]: answer.slip[0] for answer in slips}
+    assert sum(right_figures[wrong] == near for wrong, near in sent_back) >= MIN_SLIPS_SENT_BACK - 1

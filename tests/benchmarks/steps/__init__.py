@@ -1,2 +1,2 @@
-"""Tasks that need several steps, played by whoever serves a model; their records are tests of the
-loop (`tests/integration/test_steps.py`)."""
+"""Tasks that need several steps, done by the model of any server; the recorded replies are tests of
+the loop (`tests/integration/test_steps.py`)."""

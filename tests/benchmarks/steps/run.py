@@ -1,4 +1,5 @@
-"""Has a model do the tasks, checks what exists at the end, and may record its answers."""
+"""Has a model do the tasks, checks what exists at the end, and records the model's replies if
+asked."""
 
 from __future__ import annotations
 
@@ -21,6 +22,9 @@ from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.steps.tasks import TASKS, Task
 from tests.records import RecordList
 
+_MAX_PROBLEM_CHARS = 200
+"""Characters at the end of a problem that are printed."""
+
 
 @dataclass(frozen=True)
 class Play:
@@ -37,12 +41,12 @@ class Play:
 
 @contextlib.contextmanager
 def _working_folder(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
+    previous_folder = Path.cwd()
     os.chdir(folder)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(previous_folder)
 
 
 def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> Play:
@@ -60,17 +64,32 @@ def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> P
             for file in inspect_files([folder / name for name in task.loaded]):
                 session.cell_thread.load(file)
             answer = session.agent.ask(task.question, attach=True)
-            checked = session.cells.run(task.check)
+            check_result = session.cells.run(task.check)
         finally:
             session.close()
     usages = [record for record in collector.records if isinstance(record, Usage)]
     return Play(
-        problem="" if checked.status == "ok" else checked.output.strip(),
+        problem="" if check_result.status == "ok" else check_result.output.strip(),
         answer=answer,
         replies=[record.text for record in collector.records if isinstance(record, AssistantChat)],
         read_tokens=sum(usage.input_tokens for usage in usages),
         written_tokens=sum(usage.output_tokens for usage in usages),
     )
+
+
+def _report_line(task: Task, outcome: Play) -> str:
+    status = "NOT DONE" if outcome.problem else "done"
+    return (
+        f"{status:<9}{task.name:<16}"
+        f"{len(outcome.replies):>3} replies {outcome.read_tokens:>8,} read"
+        f" {outcome.written_tokens:>7,} written  {outcome.problem[-_MAX_PROBLEM_CHARS:]}"
+    )
+
+
+def _record(task: Task, outcome: Play, folder: Path) -> None:
+    lines = [json.dumps({"text": reply}, ensure_ascii=False) for reply in outcome.replies]
+    file = folder / f"{task.name.replace(' ', '_')}.jsonl"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -82,21 +101,18 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="keep the replies there")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OPENAI_API_KEY", "none")
+    # Tasks change the working directory.
     record_folder = options.record.absolute() if options.record else None
+
     done = 0
     tasks = [task for task in TASKS if not options.only or task.name in options.only]
     for task in tasks:
         with tempfile.TemporaryDirectory() as folder:
             outcome = play(task, Path(folder), f"openai:{options.model}", options.url)
-        done += not outcome.problem
-        print(
-            f"{'done' if not outcome.problem else 'NOT DONE':<9}{task.name:<16}"
-            f"{len(outcome.replies):>3} replies {outcome.read_tokens:>8,} read"
-            f" {outcome.written_tokens:>7,} written  {outcome.problem[-200:]}",
-            flush=True,
-        )
-        if record_folder is not None and not outcome.problem:
-            lines = [json.dumps({"text": reply}, ensure_ascii=False) for reply in outcome.replies]
-            file = record_folder / f"{task.name.replace(' ', '_')}.jsonl"
-            file.write_text("\n".join(lines) + "\n", "utf-8")
+        print(_report_line(task, outcome), flush=True)
+        if outcome.problem:
+            continue
+        done += 1
+        if record_folder is not None:
+            _record(task, outcome, record_folder)
     print(f"{done} of {len(tasks)} done")

@@ -12,6 +12,7 @@ import vega_datasets
 
 _DATA = Path(vega_datasets.__file__).with_name("_data")
 _SEED = 7
+"""For random numbers that are the same in each run."""
 
 
 @dataclass(frozen=True)
