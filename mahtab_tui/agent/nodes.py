@@ -18,7 +18,6 @@ from langgraph.types import StreamWriter
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.graph import (
     DEFAULT_MAX_TURNS,
-    MAX_ALIKE_STEPS,
     AgentState,
     ReflectionMode,
     ReflectionResult,
@@ -220,7 +219,7 @@ class Nodes:
             return ""
         if self._is_out_of_steps(state):
             return prompts.OUT_OF_STEPS.format(steps=state["turn_count"])
-        return prompts.STALLED.format(steps=MAX_ALIKE_STEPS)
+        return prompts.STALLED
 
     def read_reply(self, state: AgentState) -> Update:
         """Read the code of a reply. An answer that contradicts its outputs is sent back once."""
