@@ -84,7 +84,7 @@ async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     sent: list[tuple[str, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append((mode, text)))
     await pilot.press(*"/sett", "tab", "enter")
     await wait_for_screen(pilot, SettingsScreen)
     await pilot.press("escape", *"/nonsense", "enter", *"/ 2", "enter")
@@ -101,7 +101,7 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
 ) -> None:
     app = make_app(*story())
     sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
     async with showing(app) as pilot:
         pane = app.query_one(TranscriptPane)
         pane.focus()
@@ -193,7 +193,7 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         assert (app.editor.mode, app.editor.text) == ("ask", question)
         assert not app.session.agent.in_turn
         sent: list[str] = []
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+        monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
         await pilot.press("enter")
         assert (sent, app.editor.mode, app.editor.text) == ([question], "python", "draft = 1")
 
@@ -221,7 +221,7 @@ async def test_exit_leaves_and_asks_first_while_a_cell_runs(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int], word: str
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
     monkeypatch.setattr(type(app.session.cells), "running", True)
     await pilot.press(*word, "enter")
     await until(pilot, lambda: app.command_context.quit_flow.row is not None)
@@ -235,7 +235,7 @@ async def test_exit_as_a_variable_is_shown(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
     change = records.Change("exit", "added", "int", "data", "1", "")
     await log(pilot, records.Namespace(changes=(change,), cell=9, party="you"))
     await until(pilot, lambda: "exit" in app.panes.namespace.variables)

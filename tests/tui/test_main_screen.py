@@ -170,7 +170,7 @@ def app(pilot: Pilot[int]) -> MahtabApp:
 @pytest.fixture
 def entered(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Mode, str]]:
     inputs: list[tuple[Mode, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: inputs.append((mode, text)))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: inputs.append((mode, text)))
     return inputs
 
 

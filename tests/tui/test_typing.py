@@ -70,7 +70,7 @@ def acts(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def submitted(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     inputs: list[tuple[str, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: inputs.append((mode, text)))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: inputs.append((mode, text)))
     return inputs
 
 
