@@ -115,7 +115,7 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 # LangSmith's client sends spans to a collector as the manual says.
 
 CODE = "```python\nprint(6 * 7)\n```"
-STEP = ["  generate", "    ChatService", "    after_generate", "  extract_code"]
+STEP = ["  generate", "    ChatService", "    after_generate", "  read_reply"]
 KEY = "sk-aaaaaaaaaaaaaaaa"
 
 

@@ -203,8 +203,10 @@ def test_code_without_approval_cannot_change_a_protected_file_by_another_way(
         "thread = threading.Thread(target=later); thread.start()",
     ]
     Path("AGENTS.md").write_text("mine")
-    it = open_session(*map(code, attempts), "Done.", approval="auto", max_turns=20)
-    it.ask_and_wait("change it")
+    replies = [reply for attempt in attempts for reply in (code(attempt), "Done.")]
+    it = open_session(*replies, approval="auto")
+    for _ in attempts:
+        it.ask_and_wait("change it")
     assert "AGENTS.md is protected" in it.value("thread.join()")
     assert approvals(it) == []
     assert Path("AGENTS.md").read_text() == "mine"
