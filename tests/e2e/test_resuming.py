@@ -412,8 +412,8 @@ def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
     screen.kill()
     again = start("--continue", size=(120, 35))
     again.wait(r"3 variables restored, 1 not: sock \(a connection cannot be saved\)")
-    again.wait(r"items\s+2 items\s+restored")
-    again.wait(r"sock\s+a conn.*not kept")
+    again.wait(r"items\s+2 items\s+list\s+❯ 1")
+    again.wait(r"sock\s+a conn.*socket\s+not kept")
     again.enter("add(40); items", r"\[1, 2, 40\]")
     again.leave()
 
