@@ -25,9 +25,10 @@ def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, in
     screen.paste(FUNCTION, "return c")
     screen.press("enter", seen="f function")
     screen.enter("f(20)", r"-> +\d+ +c = b \* 2(?s:.*)\(Pdb\) Enter answers")
-    screen.enter("p b", r"\(Pdb\) p b\s+│?[ \n]*▌ 21")
-    screen.enter("n", r"-> +\d+ +return c")
-    screen.enter("p c * 100", "4200")
+    answers = r"(?s:.*)\(Pdb\) Enter answers"
+    screen.enter("p b", rf"\(Pdb\) p b\s+│?[ \n]*▌ 21{answers}")
+    screen.enter("n", rf"-> +\d+ +return c{answers}")
+    screen.enter("p c * 100", rf"4200{answers}")
     screen.enter("c")
     screen.idle()
     screen.wait(r"▌ 42 ")

@@ -198,8 +198,8 @@ def test_code_without_approval_cannot_change_a_protected_file_by_another_way(
         f"{name}import subprocess\nsubprocess.run(['sh', '-c', f'echo x > {{name}}'])",
         f"{name}import os\nos.system(f'rm {{name}}')",
         f"{name}edit(name, 'mine', 'theirs')",
-        f"{name}import threading, time\n"
-        "def later():\n    time.sleep(0.2)\n    open(name, 'w')\n"
+        f"{name}import threading\ngo = threading.Event()\n"
+        "def later():\n    go.wait()\n    open(name, 'w')\n"
         "thread = threading.Thread(target=later); thread.start()",
     ]
     Path("AGENTS.md").write_text("mine")
@@ -207,7 +207,7 @@ def test_code_without_approval_cannot_change_a_protected_file_by_another_way(
     it = open_session(*replies, approval="auto")
     for _ in attempts:
         it.ask_and_wait("change it")
-    assert "AGENTS.md is protected" in it.value("thread.join()")
+    assert "AGENTS.md is protected" in it.value("go.set(); thread.join()")
     assert approvals(it) == []
     assert Path("AGENTS.md").read_text() == "mine"
     texts = [record.text for record in it.store.of(tags.ASSISTANT_REPL_OUT)]
