@@ -243,7 +243,7 @@ def test_answer_becomes_a_new_variable(open_session: OpenSession) -> None:
 
 def test_model_code_can_search_too(open_session: OpenSession) -> None:
     search = code("answer = rlm('Find the needles', log)\nprint(answer)") | {"match": "where are"}
-    it = open_session(PART, HAND_DOWN, COMPLETE, search, "Twenty in all.", approval="auto")
+    it = open_session(PART, HAND_DOWN, COMPLETE, search, "Four times five.", approval="auto")
     it.run(LOG)
     it.ask_and_wait("where are the needles in log?")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "five and five and five and five\n"

@@ -70,7 +70,8 @@ async def test_rejoining_the_current_session_changes_nothing(share: Share) -> No
 
 async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share) -> None:
     it = share()
-    it.session.submit("python", "import time\ngo = False\nwhile not go: time.sleep(0.01)")
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    it.session.submit("python", waits)
     it.store.wait(tags.USER_REPL_IN, cell=1)
     queues: list[list[str]] = []
 
@@ -91,7 +92,7 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share) -> N
         await until(lambda: ["mcp", "mcp-2"] in queues)
         it.session.submit("python", "'me'")
         await until(lambda: ["you", "mcp", "mcp-2"] in queues)
-        it.session.stop()
+        Path("go").touch()
     order = [
         record.attrs["party"]
         for record in it.store.records

@@ -81,7 +81,7 @@ async def test_undo_restores_mutations_and_names_what_it_cannot() -> None:
         await a.eval("items.append(3)")
         assert await a.text("undo", cell=9) != ""
         message = await a.text("undo", cell=2)
-        assert message.startswith("The namespace is as it was before cell 2 ran.")
+        assert "as it was before cell 2 ran" in message
         assert await a.eval("items") == "[1]"
 
 
@@ -126,9 +126,8 @@ async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: 
         message = await a.text("activate", path="project")
         assert message.startswith(f"Activated the project {project}: Python ")
         assert message.endswith(f", in {project}.")
-        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
-            (str(project / ".venv"), str(project))
-        )
+        assert await a.value("import sys; sys.prefix") == repr(str(project / ".venv"))
+        assert await a.value("import os; os.getcwd()") == repr(str(project))
         assert f", {other}, worker " in await a.text("activate", path="../other")
         assert "Activated the conda environment" in await a.text("activate", path=str(conda))
         assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
@@ -145,9 +144,8 @@ async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: 
 async def test_environment_variable_activates_a_project(tmp_path: Path) -> None:
     virtual_environment(tmp_path / ".venv")
     async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
-        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr(
-            (str(tmp_path / ".venv"), str(tmp_path))
-        )
+        assert await a.value("import sys; sys.prefix") == repr(str(tmp_path / ".venv"))
+        assert await a.value("import os; os.getcwd()") == repr(str(tmp_path))
 
 
 async def test_packages_can_be_managed_with_pip(tmp_path: Path, wheels: Path) -> None:
