@@ -165,7 +165,6 @@ async def test_covered_picture_is_removed_first_and_restored(
         size=(100, 40), notifications=True
     ) as pilot:
         await drawn(pilot)
-        await pilot.press("f3")
         watched = Watcher(pilot, kitty)
         before = await watched.standing(1)
         match covering:

@@ -211,7 +211,7 @@ async def test_empty_value_removes_a_setting_from_the_file(
 ) -> None:
     await entered(pilot, "max_turns", "")
     await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
-    assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
+    assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (40, ("40", "default"))
     await entered(pilot, "max_turns", "")
     await wait_for_message(pilot, "does not set max_turns")
 
