@@ -30,7 +30,8 @@ _RULE_IN_LIST = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"
 MAX_RULE_CHARS = 500
 _ANY_MARK = "*"
 _WILDCARD = re.compile(r"[*?\[]")
-_GLOB_TOKEN = re.compile(r"\*\*+|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_GLOB_TOKEN = re.compile(r"\*\*+|\*|\?|\[!?\]?[^\]]{0,100}+\]|.", re.DOTALL)
+"""A set of characters is limited, so that brackets without an end are read in linear time."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The beginning of an address, such as ``file:``."""
 
